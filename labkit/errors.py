@@ -1,0 +1,166 @@
+"""The errors of the lab: each says what was tried, on what, the kernel's word for it, and the remedy."""
+
+from __future__ import annotations
+
+import errno as errno_names
+import os
+
+__all__ = [
+    "AttachError",
+    "CaptureError",
+    "CompileError",
+    "FeatureError",
+    "LabError",
+    "LessonError",
+    "MapError",
+    "PrivilegeError",
+    "StateError",
+    "TopologyError",
+    "TrafficError",
+    "VerifierError",
+    "kernel_word",
+]
+
+
+def kernel_word(number: int) -> str:
+    """The kernel's name and text of an errno, as ``EPERM, Operation not permitted``."""
+    name = errno_names.errorcode.get(number, f"errno {number}")
+    return f"{name}, {os.strerror(number)}"
+
+
+class LabError(Exception):
+    """Base of every error the lab raises on purpose.
+
+    ``message`` is one sentence; ``tried`` what was attempted; ``on`` the object of the attempt; ``errno`` the
+    kernel's number where it answered; ``remedy`` what the reader can do next; ``detail`` anything longer.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        tried: str = "",
+        on: str = "",
+        errno: int | None = None,
+        remedy: str = "",
+        detail: str = "",
+    ) -> None:
+        self.message = message
+        self.tried = tried
+        self.on = on
+        self.errno = errno
+        self.remedy = remedy
+        self.detail = detail
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.tried:
+            lines.append(f"  tried:  {self.tried}" + (f" on {self.on}" if self.on else ""))
+        if self.errno is not None:
+            lines.append(f"  kernel: {kernel_word(self.errno)}")
+        if self.detail:
+            lines.extend("  " + line for line in self.detail.splitlines())
+        if self.remedy:
+            lines.append(f"  remedy: {self.remedy}")
+        return "\n".join(lines)
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows in place of a traceback (IPython's hook): the reader needs the message, not our frames."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class PrivilegeError(LabError):
+    """The process may not do this; the remedy says how it could."""
+
+
+class FeatureError(LabError):
+    """The running kernel or the machine lacks something."""
+
+
+class TopologyError(LabError):
+    """A topology, a host or an interface is not what was asked for."""
+
+
+class MapError(LabError):
+    """A map was used with a key, value or operation it does not have."""
+
+
+class AttachError(LabError):
+    """A program could not be attached, replaced or detached."""
+
+
+class TrafficError(LabError):
+    """Traffic could not be made or sent."""
+
+
+class CaptureError(TrafficError):
+    """A capture file could not be read."""
+
+
+class LessonError(LabError):
+    """A prediction, an exercise or a check was used wrongly."""
+
+
+class StateError(LabError):
+    """An object was used after it was closed, or in the wrong order."""
+
+
+class CompileError(LabError):
+    """The C text did not compile.
+
+    ``line`` and ``column`` count from 1 in the reader's own text; ``source_line`` is that line; ``messages`` all
+    the compiler said, one diagnostic each; ``log`` the raw text.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        source_line: str = "",
+        messages: tuple[str, ...] = (),
+        log: str = "",
+        tried: str = "",
+        on: str = "",
+        errno: int | None = None,
+        remedy: str = "",
+        detail: str = "",
+    ) -> None:
+        super().__init__(message, tried=tried, on=on, errno=errno, remedy=remedy, detail=detail)
+        self.line = line
+        self.column = column
+        self.source_line = source_line
+        self.messages = messages
+        self.log = log
+
+
+class VerifierError(LabError):
+    """The verifier refused the program.
+
+    ``said`` is the verifier's own last useful line, ``meaning`` the same in plain words, ``line`` and
+    ``source_line`` the C line it speaks of (None where the log names none), ``log`` the whole log.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        said: str = "",
+        meaning: str = "",
+        line: int | None = None,
+        source_line: str = "",
+        log: str = "",
+        tried: str = "",
+        on: str = "",
+        errno: int | None = None,
+        remedy: str = "",
+        detail: str = "",
+    ) -> None:
+        super().__init__(message, tried=tried, on=on, errno=errno, remedy=remedy, detail=detail)
+        self.said = said
+        self.meaning = meaning
+        self.line = line
+        self.source_line = source_line
+        self.log = log
