@@ -79,9 +79,7 @@ def map_create(
     map_type: MapType, key_size: int, value_size: int, max_entries: int, flags: int = 0, name: str = ""
 ) -> int:
     """A descriptor of a new map (BPF_MAP_CREATE); sizes in bytes, ``value_size`` of one CPU's value."""
-    attr = struct.pack(
-        "=IIIIIII16s", map_type, key_size, value_size, max_entries, flags, 0, 0, _name(name)
-    )
+    attr = struct.pack("=IIIIIII16s", map_type, key_size, value_size, max_entries, flags, 0, 0, _name(name))
     return _bpf(BpfCmd.MAP_CREATE, attr)
 
 
@@ -283,7 +281,8 @@ class MapInfo:
 def map_info(fd: int) -> MapInfo:
     """What the kernel says of a map."""
     raw = _object_info(fd, 88)
-    return MapInfo(*struct.unpack_from("=IIIIII", raw), raw[24:40].split(b"\0")[0].decode())
+    kind, ident, key, value, entries, flags = struct.unpack_from("=IIIIII", raw)
+    return MapInfo(kind, ident, key, value, entries, flags, raw[24:40].split(b"\0")[0].decode())
 
 
 @dataclass(frozen=True)

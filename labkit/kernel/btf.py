@@ -11,8 +11,6 @@ from enum import IntEnum
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
 __all__ = ["Btf", "BtfType", "Kind", "Member", "kernel_btf"]
 
 
@@ -88,7 +86,9 @@ class Btf:
         """Raises ValueError for anything that isn't BTF of this machine's byte order."""
         if len(blob) < 24:
             raise ValueError("too short for a BTF header")
-        magic, _version, _flags, header, type_at, type_bytes, text_at, text_bytes = struct.unpack_from("=HBBIIIII", blob)
+        magic, _version, _flags, header, type_at, type_bytes, text_at, text_bytes = struct.unpack_from(
+            "=HBBIIIII", blob
+        )
         if magic != 0xEB9F:
             raise ValueError(f"not BTF: magic {magic:#x}")
         self._blob = blob
@@ -96,6 +96,8 @@ class Btf:
         self._text = header + text_at
         self._text_end = self._text + text_bytes
         self._offsets = self._index(self._types + type_bytes)
+        import numpy as np  # takes longer to import than everything else here together
+
         words = np.frombuffer(blob, "=u4", len(blob) // 4)
         # The first word of every type is the offset of its name: one comparison then searches them all.
         self._name_offsets = words[np.array(self._offsets) // 4]
@@ -145,7 +147,7 @@ class Btf:
         """The id of the type of this kind and name. Raises KeyError where there is none."""
         text_at = self._blob.find(b"\0" + name.encode() + b"\0", self._text - 1, self._text_end)
         if text_at >= 0:
-            for ident in np.nonzero(self._name_offsets == text_at + 1 - self._text)[0]:
+            for ident in (self._name_offsets == text_at + 1 - self._text).nonzero()[0]:
                 if self.type(int(ident)).kind is kind:
                     return int(ident)
         raise KeyError(f"BTF has no {kind.name.lower()} {name}")

@@ -49,12 +49,33 @@ _RTM_GETSTATS, _RTM_NEWSTATS, _IFLA_STATS_LINK_64 = 94, 92, 1  # include/uapi/li
 _RTM_GETLINK, _IFLA_MTU, _IFLA_XDP, _IFLA_ADDRESS = 18, 4, 43, 1
 
 # struct rtnl_link_stats64, include/uapi/linux/if_link.h, in order; older kernels end sooner.
-LINK_STATISTICS = (
-    "rx_packets tx_packets rx_bytes tx_bytes rx_errors tx_errors rx_dropped tx_dropped multicast collisions "
-    "rx_length_errors rx_over_errors rx_crc_errors rx_frame_errors rx_fifo_errors rx_missed_errors "
-    "tx_aborted_errors tx_carrier_errors tx_fifo_errors tx_heartbeat_errors tx_window_errors "
-    "rx_compressed tx_compressed rx_nohandler rx_otherhost_dropped"
-).split()
+LINK_STATISTICS = [
+    "rx_packets",
+    "tx_packets",
+    "rx_bytes",
+    "tx_bytes",
+    "rx_errors",
+    "tx_errors",
+    "rx_dropped",
+    "tx_dropped",
+    "multicast",
+    "collisions",
+    "rx_length_errors",
+    "rx_over_errors",
+    "rx_crc_errors",
+    "rx_frame_errors",
+    "rx_fifo_errors",
+    "rx_missed_errors",
+    "tx_aborted_errors",
+    "tx_carrier_errors",
+    "tx_fifo_errors",
+    "tx_heartbeat_errors",
+    "tx_window_errors",
+    "rx_compressed",
+    "tx_compressed",
+    "rx_nohandler",
+    "rx_otherhost_dropped",
+]
 
 
 def _message(message: Any, kind: int, flags: int, fields: dict[str, int], attrs: Sequence[tuple[str, Any]]) -> Any:

@@ -1,0 +1,165 @@
+"""XDP Lab: real XDP programs on real interfaces of this kernel, with every packet accounted for.
+
+    import labkit as lk
+
+    lk.doctor()
+    with lk.Lab(lk.Topology.pair(), name="drop") as lab:
+        client, server = lab["client"], lab["server"]
+        program = lab.load(lk.compile(path="bpf/drop_by_protocol.c"), function="drop_by_protocol")
+        program.attach(server["eth0"], mode="native")
+        lk.generate(client["eth0"], frame=lk.udp(client, server), packets=1_000_000)
+        print(lab.ledger())
+
+Names are imported when first used: ``import labkit`` alone takes no time worth mentioning.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+# These two functions share their names with packages: bound here, after the packages were loaded, they stay.
+from labkit.compile import compile_source as compile
+from labkit.doctor import doctor
+
+if TYPE_CHECKING:
+    from labkit import widgets
+    from labkit.errors import (
+        AttachError,
+        CaptureError,
+        CompileError,
+        FeatureError,
+        LabError,
+        LessonError,
+        MapError,
+        PrivilegeError,
+        StateError,
+        TopologyError,
+        TrafficError,
+        VerifierError,
+    )
+    from labkit.host import Host
+    from labkit.interface import Interface
+    from labkit.lab import Event, Lab
+    from labkit.lesson import check, compare, draw, hint, predict
+    from labkit.lesson.progress import progress
+    from labkit.lesson.source import source
+    from labkit.observe.ledger import Ledger, Row
+    from labkit.observe.sample import Sample
+    from labkit.program.link import Link
+    from labkit.program.map import Map
+    from labkit.program.program import Program
+    from labkit.program.spec import FunctionSpec, MapSpec, ProgramSpec
+    from labkit.topology import End, LinkSpec, Route, Topology
+    from labkit.traffic.frame import Frame
+    from labkit.traffic.frames import arp, fragments, icmp, tcp, udp, udp6, vlan
+    from labkit.traffic.generator import Generator, generate
+    from labkit.traffic.ping import ping
+    from labkit.traffic.raw import send_frames
+    from labkit.traffic.report import TrafficReport
+    from labkit.traffic.sink import UdpSink
+    from labkit.traffic.udp import send_udp
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AttachError",
+    "CaptureError",
+    "CompileError",
+    "End",
+    "Event",
+    "FeatureError",
+    "Frame",
+    "FunctionSpec",
+    "Generator",
+    "Host",
+    "Interface",
+    "Lab",
+    "LabError",
+    "Ledger",
+    "LessonError",
+    "Link",
+    "LinkSpec",
+    "Map",
+    "MapError",
+    "MapSpec",
+    "PrivilegeError",
+    "Program",
+    "ProgramSpec",
+    "Route",
+    "Row",
+    "Sample",
+    "StateError",
+    "Topology",
+    "TopologyError",
+    "TrafficError",
+    "TrafficReport",
+    "UdpSink",
+    "VerifierError",
+    "arp",
+    "check",
+    "compare",
+    "compile",
+    "doctor",
+    "draw",
+    "fragments",
+    "generate",
+    "hint",
+    "icmp",
+    "ping",
+    "predict",
+    "progress",
+    "send_frames",
+    "send_udp",
+    "source",
+    "tcp",
+    "udp",
+    "udp6",
+    "vlan",
+    "widgets",
+]
+
+# Where each name lives that is imported only when somebody uses it.
+_HOMES = {
+    name: home
+    for home, names in {
+        "labkit.errors": (
+            "AttachError CaptureError CompileError FeatureError LabError LessonError MapError PrivilegeError "
+            "StateError TopologyError TrafficError VerifierError"
+        ),
+        "labkit.host": "Host",
+        "labkit.interface": "Interface",
+        "labkit.lab": "Event Lab",
+        "labkit.lesson": "check compare draw hint predict progress source",
+        "labkit.observe.ledger": "Ledger Row",
+        "labkit.observe.sample": "Sample",
+        "labkit.program.link": "Link",
+        "labkit.program.map": "Map",
+        "labkit.program.program": "Program",
+        "labkit.program.spec": "FunctionSpec MapSpec ProgramSpec",
+        "labkit.topology": "End LinkSpec Route Topology",
+        "labkit.traffic.frame": "Frame",
+        "labkit.traffic.frames": "arp fragments icmp tcp udp udp6 vlan",
+        "labkit.traffic.generator": "Generator generate",
+        "labkit.traffic.ping": "ping",
+        "labkit.traffic.raw": "send_frames",
+        "labkit.traffic.report": "TrafficReport",
+        "labkit.traffic.sink": "UdpSink",
+        "labkit.traffic.udp": "send_udp",
+    }.items()
+    for name in names.split()
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "widgets":
+        return importlib.import_module("labkit.widgets")
+    if name not in _HOMES:
+        raise AttributeError(f"labkit has no {name!r}; it has {', '.join(__all__)}")
+    found = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,122 @@
+"""Hosts of a lab: a network namespace with a worker thread, and the sockets that configure and read it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from labkit.errors import TopologyError
+from labkit.interface import Interface
+from labkit.kernel import rtnl
+from labkit.kernel.ethtool import EthtoolSocket
+from labkit.kernel.netns import NamespaceThread
+from labkit.kernel.rtnl import RtnlSocket
+
+if TYPE_CHECKING:
+    from labkit.lab import Lab
+
+__all__ = ["Host"]
+
+T = TypeVar("T")
+_LOOPBACK = 1  # LOOPBACK_IFINDEX, include/net/flow.h: the first interface of every namespace
+
+
+class Host:
+    """A network namespace of the lab. ``host["eth0"]`` is an Interface; ``run(fn)`` does anything inside it."""
+
+    def __init__(self, lab: Lab, name: str) -> None:
+        self.lab = lab
+        self.name = name
+        self.thread = NamespaceThread(name)
+        self.interfaces: Mapping[str, Interface] = {}
+        self.rtnl: RtnlSocket = self.run(RtnlSocket)
+        self.ethtool: EthtoolSocket = self.run(EthtoolSocket)
+        self.run(_silence_ipv6)
+
+    @property
+    def inode(self) -> int:
+        """The inode of the network namespace: how the kernel's tracepoints name it."""
+        return self.thread.inode
+
+    @property
+    def ip(self) -> str:
+        """The address of the first interface."""
+        return self._first().ip
+
+    def run(self, function: Callable[..., T], *args: Any) -> T:
+        """The result of ``function(*args)`` on the host's thread, in its namespace; exceptions are raised here."""
+        return self.thread.run(function, *args)
+
+    def __getitem__(self, name: str) -> Interface:
+        try:
+            return self.interfaces[name]
+        except KeyError:
+            raise TopologyError(
+                f"{self.name} has no interface {name!r}.",
+                tried="to look an interface up",
+                on=self.name,
+                remedy="it has " + (", ".join(self.interfaces) or "none"),
+            ) from None
+
+    def _first(self) -> Interface:
+        if not self.interfaces:
+            raise TopologyError(f"{self.name} has no interface.", tried="to use the host's address", on=self.name)
+        return next(iter(self.interfaces.values()))
+
+    def configure(self) -> None:
+        """Addresses, links up, loopback up, fixed neighbours, offloads off: one batch of messages for the whole host."""
+        ends = self.lab.topology.ends_of(self.name)
+        self.interfaces = {end.interface: Interface(self, end) for end in ends}
+        messages = [rtnl.set_link(_LOOPBACK, up=True)]
+        for each in self.interfaces.values():
+            messages.append(rtnl.add_address(each.ifindex, each.ip, each.prefix_length))
+            messages.append(rtnl.set_link(each.ifindex, up=True))
+        self.rtnl.send([*messages, *self._neighbours(), *self._routes()])
+        for each in self.interfaces.values():
+            for feature in ("tx-checksum", "tx-vlan", "rx-vlan"):
+                each.set_feature(feature, False)
+        if self.name in self.lab.topology.forwarders:
+            self.run(Path("/proc/sys/net/ipv4/ip_forward").write_text, "1")
+
+    def fix_neighbours(self) -> None:
+        """Enter the permanent neighbours again (the kernel forgets them when an interface goes down)."""
+        self.rtnl.send(self._neighbours())
+
+    def _neighbours(self) -> list[Any]:
+        found = []
+        for link in self.lab.topology.links:
+            for near, far in (link.ends, link.ends[::-1]):
+                if near.host == self.name:
+                    found.append(rtnl.add_neighbour(self.interfaces[near.interface].ifindex, far.ip, far.mac))
+        return found
+
+    def _routes(self) -> list[Any]:
+        return [rtnl.add_route(r.network, r.via) for r in self.lab.topology.routes if r.host == self.name]
+
+    def socket(self, family: int = socket.AF_INET, kind: int = socket.SOCK_DGRAM, protocol: int = 0) -> socket.socket:
+        """A socket of this host; it stays in the host's namespace whichever thread uses it. Close it yourself."""
+        return self.run(socket.socket, family, kind, protocol)
+
+    def close(self) -> None:
+        """Take the links down with their peers, then end the thread; the namespace ends with it. Safe to call again."""
+        for each in self.interfaces.values():
+            with contextlib.suppress(OSError):  # it may have gone with its peer
+                self.rtnl.send([rtnl.delete_link(each.name)])
+        self.rtnl.close()
+        self.ethtool.close()
+        self.thread.close()
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{i.name} {i.end.address}" for i in self.interfaces.values())
+        return f"<host {self.name}: {names}>"
+
+
+def _silence_ipv6() -> None:
+    """No IPv6 on links made from now on: neighbour discovery and router solicitations would mix with counted packets."""
+    for scope in ("all", "default"):
+        switch = Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6")
+        if switch.exists():
+            switch.write_text("1")

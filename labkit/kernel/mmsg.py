@@ -1,0 +1,71 @@
+"""recvmmsg(2): many datagrams taken, or only looked at, with one system call."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+
+__all__ = ["LONGEST_DATAGRAM", "DatagramBatch"]
+
+LONGEST_DATAGRAM = 65535  # bytes; the total length field of IPv4, RFC 791
+_libc = ctypes.CDLL(None, use_errno=True)
+_MSG_PEEK, _MSG_TRUNC, _MSG_DONTWAIT = 0x02, 0x20, 0x40  # include/linux/socket.h
+
+
+class _IoVec(ctypes.Structure):
+    """``struct iovec``, include/uapi/linux/uio.h."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+class _MsgHdr(ctypes.Structure):
+    """``struct msghdr`` as the C library has it, with the padding of a 64-bit machine."""
+
+    _fields_ = (
+        ("name", ctypes.c_void_p),
+        ("name_length", ctypes.c_uint32),
+        ("vector", ctypes.POINTER(_IoVec)),
+        ("vector_length", ctypes.c_size_t),
+        ("control", ctypes.c_void_p),
+        ("control_length", ctypes.c_size_t),
+        ("flags", ctypes.c_int),
+    )
+
+
+class _MMsgHdr(ctypes.Structure):
+    """``struct mmsghdr``: a message, and how many bytes it had."""
+
+    _fields_ = (("header", _MsgHdr), ("length", ctypes.c_uint))
+
+
+class DatagramBatch:
+    """Room for ``size`` datagrams whose content nobody wants: all are written over one another in one buffer."""
+
+    def __init__(self, size: int = 512) -> None:
+        self.size = size
+        self._buffer = ctypes.create_string_buffer(LONGEST_DATAGRAM)
+        self._whole = _IoVec(ctypes.addressof(self._buffer), LONGEST_DATAGRAM)
+        self._headers = (_MMsgHdr * size)()
+        for message in self._headers:
+            message.header.vector = ctypes.pointer(self._whole)
+
+    def take(self, fd: int) -> int:
+        """Take up to ``size`` datagrams out of the socket without copying them; how many, 0 where none waits."""
+        return self._receive(fd, 0, _MSG_TRUNC)
+
+    def look(self, fd: int) -> int:
+        """The same, but they stay. With SO_PEEK_OFF set, each look goes on where the last one ended."""
+        # Copied whole: the kernel moves the peek offset by the bytes copied, and would stop inside a datagram.
+        return self._receive(fd, 1, _MSG_PEEK)
+
+    def _receive(self, fd: int, vectors: int, flags: int) -> int:
+        for message in self._headers if self._headers[0].header.vector_length != vectors else ():
+            message.header.vector_length = vectors
+        found = _libc.recvmmsg(fd, self._headers, self.size, flags | _MSG_DONTWAIT, None)
+        if found >= 0:
+            return int(found)
+        number = ctypes.get_errno()
+        if number in (errno.EAGAIN, errno.EINTR):
+            return 0
+        raise OSError(number, os.strerror(number))

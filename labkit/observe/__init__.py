@@ -1,0 +1,1 @@
+"""Observation: independent counters of the kernel, read together (Sample), and balanced (Ledger)."""

@@ -1,0 +1,123 @@
+"""A sample: one reading of every counter of a lab."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from labkit.errors import LabError
+from labkit.observe.drops import DropKey, DropWatch
+from labkit.observe.protocols import read_protocols
+from labkit.observe.verdicts import Tally, VerdictBook
+from labkit.program.link import Link
+
+if TYPE_CHECKING:
+    from labkit.host import Host
+    from labkit.lab import Lab
+
+__all__ = ["HostCounters", "InterfaceCounters", "Observer", "Sample"]
+
+
+@dataclass(frozen=True)
+class InterfaceCounters:
+    """``link``: rtnetlink's statistics; ``driver``: the driver's own; ``mode``: of the XDP program there, "" for none."""
+
+    host: str
+    netns: int
+    ifindex: int
+    link: Mapping[str, int]
+    driver: Mapping[str, int]
+    mode: str
+
+    def queues(self, counter: str) -> int:
+        """A per-queue counter of the driver summed over queues: ``rx xdp_drops`` sums ``rx_queue_*_xdp_drops``."""
+        side, _, name = counter.partition(" ")
+        return sum(
+            value for key, value in self.driver.items() if key.startswith(f"{side}_queue_") and _tail(key) == name
+        )
+
+
+def _tail(key: str) -> str:
+    """``xdp_drops`` of ``rx_queue_0_xdp_drops``."""
+    return key.split("_", 3)[3]
+
+
+@dataclass(frozen=True)
+class HostCounters:
+    """``protocols``: SNMP counters; ``queued``: datagrams waiting in the lab's own sockets, by socket."""
+
+    protocols: Mapping[str, int]
+    queued: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All counters at ``time_s`` (monotonic). Interfaces by ``host name``, tallies by map id."""
+
+    time_s: float
+    interfaces: Mapping[str, InterfaceCounters]
+    hosts: Mapping[str, HostCounters]
+    verdicts: Mapping[int, Tally]
+    drops: Mapping[DropKey, int]
+    generated: Mapping[str, int]
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+
+class Observer:
+    """Reads the counters of a lab. Cheap to keep; what it can't watch is named in ``notes``."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.verdicts = VerdictBook()
+        self.notes: list[str] = []
+        self._drops: DropWatch | None = None
+        try:
+            self._drops = DropWatch([host.inode for host in lab.hosts.values()])
+        except LabError as error:
+            self.notes.append(
+                f"No drop reasons: {error.message} Losses inside the stack are named by protocol counters."
+            )
+
+    def attached(self, link: Link) -> None:
+        """Note a link, so that its program's count stays in the ledger after it is gone."""
+        self.verdicts.attached(link)
+
+    def sample(self) -> Sample:
+        """Read everything now. The reading is consistent where traffic holds still (``Lab.sample`` sees to that)."""
+        interfaces: dict[str, InterfaceCounters] = {}
+        hosts: dict[str, HostCounters] = {}
+        for host in self._lab.hosts.values():
+            hosts[host.name], found = host.run(self._read_host, host)
+            interfaces.update(found)
+        return Sample(
+            time.monotonic(),
+            interfaces,
+            hosts,
+            self.verdicts.read(),
+            self._drops.read() if self._drops is not None else {},
+            self._lab.traffic.totals(),
+            tuple(self.notes),
+        )
+
+    def _read_host(self, host: Host) -> tuple[HostCounters, dict[str, InterfaceCounters]]:
+        """Runs on the host's thread: one hop for all its counters."""
+        interfaces = {}
+        for each in host.interfaces.values():
+            link = next((link for link in self._lab.attached if link.interface.where == each.where), None)
+            interfaces[each.where] = InterfaceCounters(
+                host.name,
+                host.inode,
+                each.ifindex,
+                host.rtnl.statistics(each.ifindex),
+                host.ethtool.statistics(each.name),
+                link.mode if link is not None else "",
+            )
+        queued = {sink.where: sink.queued() for sink in self._lab.sinks if sink.host is host}
+        return HostCounters(read_protocols(), queued), interfaces
+
+    def close(self) -> None:
+        """Let go of the probes. Safe to call again."""
+        if self._drops is not None:
+            self._drops.close()

@@ -1,0 +1,78 @@
+"""The ledger's words: what each loss is called, which colour role it has, and what to say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Role", "Words", "words_of"]
+
+Role = Literal["pass", "drop", "abort", "redirect", "tx", "muted"]
+
+
+@dataclass(frozen=True)
+class Words:
+    """``name`` in a table, ``role`` for its colour (never the only sign), ``explains`` in one sentence."""
+
+    name: str
+    role: Role
+    explains: str
+
+
+_LOSSES = {
+    "XDP_DROP": Words(
+        "dropped by the program", "drop", "The program returned XDP_DROP: the frame's page was recycled at once."
+    ),
+    "XDP_ABORTED": Words(
+        "aborted by the program",
+        "abort",
+        "The program returned XDP_ABORTED (0), or a redirect map had no entry for its key.",
+    ),
+    "unknown verdict": Words(
+        "unknown return code",
+        "abort",
+        "The program returned a number that is no XDP action: the kernel drops and warns.",
+    ),
+    "XDP drop (driver)": Words(
+        "dropped in XDP",
+        "drop",
+        "The driver counts XDP_DROP, XDP_ABORTED and unknown codes together; the program keeps no count.",
+    ),
+    "XDP_TX refused": Words(
+        "sent back, peer can't take it", "tx", "XDP_TX on veth needs a native program or GRO at the peer (ENXIO)."
+    ),
+    "ring full": Words("receive ring full", "drop", "The peer's ring of 256 frames had no place."),
+    "rx drops (driver)": Words(
+        "dropped by the driver",
+        "abort",
+        "A redirect failed, or no memory for an skb; the redirect lesson tells them apart.",
+    ),
+    "NO_SOCKET": Words("no socket on the port", "drop", "Nobody had opened the destination port."),
+    "SOCKET_RCVBUFF": Words(
+        "socket buffer full", "abort", "The socket's receive buffer was full: its reader is too slow, or absent."
+    ),
+    "OTHERHOST": Words("not for this host", "drop", "The destination MAC address is not this interface's."),
+    "NETFILTER_DROP": Words("dropped by a firewall rule", "drop", "An nftables or iptables rule dropped it."),
+    "TC_INGRESS": Words("dropped by TC", "drop", "A classifier at TC ingress dropped it."),
+    "UDP_CSUM": Words(
+        "UDP checksum wrong", "abort", "The UDP checksum does not match: was it left to hardware that isn't there?"
+    ),
+    "TCP_CSUM": Words(
+        "TCP checksum wrong", "abort", "The TCP checksum does not match: was it left to hardware that isn't there?"
+    ),
+    "ICMP_CSUM": Words("ICMP checksum wrong", "abort", "The ICMP checksum does not match."),
+    "IP_CSUM": Words("IP checksum wrong", "abort", "The IPv4 header checksum does not match."),
+    "IP_INHDR": Words("IP header wrong", "abort", "The IPv4 header is malformed."),
+    "PKT_TOO_SMALL": Words("packet too small", "abort", "The packet is shorter than its headers say."),
+    "UNHANDLED_PROTO": Words("no handler for its type", "drop", "The kernel has no handler for this Ethernet type."),
+    "IPV6DISABLED": Words(
+        "IPv6 is off", "drop", "The lab turns IPv6 off, so that its own messages don't mix with yours."
+    ),
+    "SOCKET_FILTER": Words("refused by a socket filter", "drop", "A filter attached to the socket dropped it."),
+    "NOT_SPECIFIED": Words("dropped, no reason given", "abort", "The kernel freed it without naming a reason."),
+}
+
+
+def words_of(key: str) -> Words:
+    """The words for a loss; the kernel's own word in lower case where there are none."""
+    return _LOSSES.get(key) or Words(key.lower().replace("_", " "), "drop", f"The kernel's drop reason is {key}.")

@@ -1,0 +1,183 @@
+"""Links: an XDP program on an interface, by a BPF link that ends with the process."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+from labkit.errors import AttachError, PrivilegeError, StateError, kernel_word
+from labkit.kernel import bpf
+from labkit.program.program import Program
+from labkit.uapi import AttachType, XdpFlag
+
+__all__ = ["MODES", "AttachPoint", "Attached", "Link", "Mode"]
+
+Mode = Literal["native", "generic"]
+MODES: dict[Mode, XdpFlag] = {"native": XdpFlag.DRV_MODE, "generic": XdpFlag.SKB_MODE}
+
+# What veth's ring page holds besides the frame: 256 bytes of headroom (VETH_XDP_HEADROOM, drivers/net/veth.c), about
+# 320 of struct skb_shared_info, 14 of Ethernet header. The kernel compares with the MTU of the peer, which fills the ring.
+_BESIDES_THE_FRAME = 256 + 320 + 14
+
+
+class Attached(Protocol):
+    """What an interface has attached, read back from the kernel."""
+
+    @property
+    def mode(self) -> str: ...
+    @property
+    def program_id(self) -> int: ...
+    @property
+    def program_name(self) -> str: ...
+
+
+class AttachPoint(Protocol):
+    """What a link needs of an interface."""
+
+    @property
+    def where(self) -> str: ...
+    @property
+    def ifindex(self) -> int: ...
+    @property
+    def mtu(self) -> int: ...
+    @property
+    def peer(self) -> Any: ...
+    def run(self, function: Callable[..., Any], *args: Any) -> Any: ...
+    def xdp(self) -> Attached | None: ...
+
+
+class Link:
+    """A program at an interface. ``replace`` swaps the program atomically, ``close`` takes it off.
+
+    The link ends with the process that made it: after a crash or a kill nothing stays attached.
+    """
+
+    def __init__(self, program: Program, interface: AttachPoint, mode: Mode, fd: int, on_close: Callable[[Link], None]):
+        self.program = program
+        self.interface = interface
+        self.mode: Mode = mode
+        self.id = bpf.link_info(fd).id
+        self._fd: int | None = fd
+        self._on_close = on_close
+
+    @classmethod
+    def attach(cls, program: Program, interface: AttachPoint, mode: Mode, on_close: Callable[[Link], None]) -> Link:
+        """Attach and read back. Raises AttachError, with the cause and the remedy, where it can't be done."""
+        if mode not in MODES:
+            raise AttachError(
+                f"There is no XDP mode {mode!r}.",
+                tried="to attach a program",
+                on=interface.where,
+                remedy='use mode="native" (in the driver) or mode="generic" (in the stack, for every device)',
+            )
+        found = interface.xdp()
+        if found is not None:
+            raise _occupied(interface, found, errno.EBUSY)
+        try:
+            fd = interface.run(bpf.link_create, program.fd, interface.ifindex, AttachType.XDP, int(MODES[mode]))
+        except OSError as error:
+            raise _not_attached(program, interface, mode, error) from error
+        link = cls(program, interface, mode, fd, on_close)
+        link._verify()
+        return link
+
+    def _verify(self) -> None:
+        found = self.interface.xdp()
+        if found is None or found.program_id != self.program.id or found.mode != self.mode:
+            self.close()
+            raise AttachError(
+                f"The kernel took {self.program.name} but shows something else at {self.interface.where}.",
+                tried="to read the attachment back",
+                on=self.interface.where,
+                detail=f"expected #{self.program.id} in {self.mode} mode, found {found}",
+                remedy="attach again; if it repeats, another program on this machine changes the interface",
+            )
+
+    @property
+    def closed(self) -> bool:
+        """Whether the program was taken off."""
+        return self._fd is None
+
+    def replace(self, program: Program) -> Link:
+        """Swap to ``program`` between two packets: none is lost or runs through neither. Returns the link itself."""
+        if self._fd is None:
+            raise StateError(
+                "This link is closed.",
+                tried="to replace its program",
+                on=self.interface.where,
+                remedy="attach the program instead: program.attach(interface)",
+            )
+        try:
+            bpf.link_update(self._fd, program.fd)
+        except OSError as error:
+            raise _not_attached(program, self.interface, self.mode, error) from error
+        self.program = program
+        return self
+
+    def close(self) -> None:
+        """Take the program off and check that it is gone. Safe to call again."""
+        if self._fd is None:
+            return
+        fd, self._fd = self._fd, None
+        try:
+            bpf.link_detach(fd)
+        except OSError as error:
+            if error.errno != errno.ENOLINK:  # the interface went first, and took the attachment with it
+                raise
+        finally:
+            os.close(fd)
+            self._on_close(self)
+
+    def __enter__(self) -> Link:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"link {self.id}"
+        return f"<{self.program.name} #{self.program.id} at {self.interface.where}, {self.mode} mode, {state}>"
+
+
+def _occupied(interface: AttachPoint, found: Attached, number: int) -> AttachError:
+    return AttachError(
+        f"{interface.where} has a program already: {found.program_name or 'unnamed'}, id {found.program_id}, "
+        f"{found.mode} mode.",
+        tried="to attach a program",
+        on=interface.where,
+        errno=number,
+        remedy="close its link first, or use link.replace(program) to swap programs without a gap",
+    )
+
+
+def _not_attached(program: Program, interface: AttachPoint, mode: Mode, error: OSError) -> AttachError | PrivilegeError:
+    number = error.errno or 0
+    if number == errno.EPERM:
+        return PrivilegeError(
+            "This process may not attach XDP programs.",
+            tried=f"to attach {program.name}",
+            on=interface.where,
+            errno=number,
+            remedy="run the lab as root (sudo ./env/lab), or inside the lab's sandbox",
+        )
+    message, remedy = f"{program.name} could not be attached: {kernel_word(number)}.", "see the kernel's word above"
+    if number == errno.ERANGE:
+        most = os.sysconf("SC_PAGE_SIZE") - _BESIDES_THE_FRAME
+        message = f"The peer {interface.peer.where} has MTU {interface.peer.mtu}: too large for native XDP here."
+        remedy = (
+            f"native XDP wants a frame in one page: set the peer's MTU to {most} or less, load the program with frags "
+            'support (lab.load(…, frags=True)), or attach with mode="generic"'
+        )
+    elif number in (errno.EBUSY, errno.EEXIST):
+        found = interface.xdp()
+        if found is not None:
+            return _occupied(interface, found, number)
+    elif number == errno.EOPNOTSUPP:
+        remedy = f'this device has no {mode} XDP: use mode="generic"'
+    elif number == errno.EINVAL:
+        remedy = "a program bound to a device runs only on that device, in native mode; a devmap or cpumap program not at all"
+    return AttachError(
+        message, tried=f"to attach {program.name} ({mode})", on=interface.where, errno=number, remedy=remedy
+    )

@@ -1,0 +1,248 @@
+"""Loading: from a ProgramSpec to a program the kernel runs."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from labkit.errors import FeatureError, LabError, PrivilegeError, StateError, VerifierError
+from labkit.kernel import bpf
+from labkit.kernel.btf import Btf, Kind, kernel_btf
+from labkit.program.map import Map
+from labkit.program.spec import INSTRUCTION_BYTES, FunctionSpec, ProgramSpec
+from labkit.uapi import ProgType, XdpAction
+
+__all__ = ["VERDICTS", "Program", "load_program"]
+
+VERDICTS = (*(f"XDP_{action.name}" for action in XdpAction), "unknown")
+"""Names of the slots of the map ``verdicts`` that bpf/common/verdict.h counts in."""
+
+_PSEUDO_MAP_FD, _PSEUDO_KFUNC_CALL = 1, 2  # include/uapi/linux/bpf.h
+_CALL = 0x85  # BPF_JMP | BPF_CALL
+_LOG_BYTES = 1 << 20
+
+
+class Explain(Protocol):
+    """Turns a refusal of the verifier into an error a reader can use."""
+
+    def __call__(self, spec: ProgramSpec, function: FunctionSpec, errno: int | None, log: str, /) -> VerifierError: ...
+
+
+class Program:
+    """One function of a ProgramSpec, loaded. ``maps`` by name; ``id`` and ``tag`` as the kernel shows them."""
+
+    def __init__(self, spec: ProgramSpec, function: FunctionSpec, fd: int, maps: dict[str, Map]) -> None:
+        info = bpf.prog_info(fd)
+        self.spec = spec
+        self.function = function
+        self.maps: Mapping[str, Map] = maps
+        self.id = info.id
+        self.tag = info.tag
+        self.type = ProgType(info.type)
+        self.jited_bytes = info.jited_bytes
+        self._fd: int | None = fd
+        self._last_verdicts: dict[str, int] | None = None
+        self.attacher: Callable[[Program, Any, Any], Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """The C function's name."""
+        return self.function.name
+
+    @property
+    def fd(self) -> int:
+        """The descriptor. Raises StateError after close."""
+        if self._fd is None:
+            raise StateError(
+                f"The program {self.name} is closed.",
+                tried="to use a program",
+                on=self.name,
+                remedy="load it again: run the cell that calls lab.load(…)",
+            )
+        return self._fd
+
+    @property
+    def closed(self) -> bool:
+        """Whether close was called."""
+        return self._fd is None
+
+    def verdicts(self) -> dict[str, int] | None:
+        """Packets by what the program returned, since it was loaded; None for a program that keeps no count.
+
+        After close: the count at that moment.
+        """
+        if self.closed:
+            return self._last_verdicts
+        counts = self.maps.get("verdicts")
+        if counts is None or counts.spec.max_entries < len(VERDICTS):
+            return None
+        found = counts.read()
+        return {name: found[slot] for slot, name in enumerate(VERDICTS)}
+
+    def attach(self, interface: Any, mode: str = "native") -> Any:
+        """Attach to an interface of the lab that loaded the program; returns the Link.
+
+        ``mode`` is "native" (in the driver, before any skb) or "generic" (in the stack, for every device). A program
+        the lab had there is taken off first; anybody else's is left alone. Raises AttachError.
+        """
+        if self.attacher is None:
+            raise StateError(
+                f"The program {self.name} belongs to no lab.",
+                tried="to attach it",
+                on=self.name,
+                remedy="load it with lab.load(…)",
+            )
+        return self.attacher(self, interface, mode)
+
+    def close(self) -> None:
+        """Let go of the program and its maps; where it is attached it goes on running. Safe to call again."""
+        if self._fd is not None:
+            self._last_verdicts = self.verdicts()
+            os.close(self._fd)
+            self._fd = None
+            for each in self.maps.values():
+                each.close()
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"id {self.id}"
+        maps = ", ".join(self.maps) or "none"
+        return f"<program {self.name}: {self.type.name.lower()}, {state}, tag {self.tag}, maps: {maps}>"
+
+
+def load_program(
+    spec: ProgramSpec,
+    function: str | None = None,
+    *,
+    explain: Explain,
+    type: ProgType = ProgType.XDP,
+    flags: int = 0,
+    ifindex: int = 0,
+    expected_attach_type: int = 0,
+    reuse: Mapping[str, Callable[[], int]] | None = None,
+) -> Program:
+    """Make the maps of ``spec``, load one function, and return the Program.
+
+    ``reuse`` names maps that exist already, as functions that give a descriptor of their own (so that counters
+    go on over an edit). ``ifindex`` binds to a device with ProgFlag.XDP_DEV_BOUND_ONLY; it must be
+    called in the namespace of that device then. Raises VerifierError, MapError, PrivilegeError.
+    """
+    chosen = spec.function(function)
+    btf = Btf(spec.btf) if spec.btf else None
+    maps: dict[str, Map] = {}
+    try:
+        for name in dict.fromkeys(name for _, name in chosen.map_references):
+            again = (reuse or {}).get(name)
+            maps[name] = Map(spec.maps[name], again(), btf) if again else Map.create(spec.maps[name], btf)
+        code = _resolve_kfuncs(_relocate(chosen, maps), spec)
+        fd = _load(spec, chosen, code, type, flags, ifindex, expected_attach_type, explain)
+        return Program(spec, chosen, fd, maps)
+    except BaseException:
+        for made in maps.values():
+            made.close()
+        raise
+
+
+def _relocate(function: FunctionSpec, maps: Mapping[str, Map]) -> bytes:
+    """The instructions with each map's descriptor in place."""
+    code = bytearray(function.instructions)
+    for index, name in function.map_references:
+        at = index * INSTRUCTION_BYTES
+        code[at + 1] = (code[at + 1] & 0x0F) | _PSEUDO_MAP_FD << 4
+        struct.pack_into("=i", code, at + 4, maps[name].fd)
+    return bytes(code)
+
+
+# Placeholder numbers in the C text stand for kernel functions: bpf/common/hints.h declares them from here upwards.
+_KFUNC_PLACEHOLDERS = {
+    1000001: "bpf_xdp_metadata_rx_timestamp",
+    1000002: "bpf_xdp_metadata_rx_hash",
+    1000003: "bpf_xdp_metadata_rx_vlan_tag",
+}
+
+
+def _resolve_kfuncs(code: bytes, spec: ProgramSpec) -> bytes:
+    """The instructions with calls of kernel functions bound to their BTF ids (BCC knows helpers only)."""
+    out = bytearray(code)
+    for at in range(0, len(out), INSTRUCTION_BYTES):
+        number = struct.unpack_from("=i", out, at + 4)[0]
+        if out[at] != _CALL or out[at + 1] >> 4 or number not in _KFUNC_PLACEHOLDERS:
+            continue
+        name = _KFUNC_PLACEHOLDERS[number]
+        try:
+            ident = kernel_btf().find(name, Kind.FUNC)
+        except (KeyError, OSError) as error:
+            raise FeatureError(
+                f"This kernel has no function {name} for XDP programs.",
+                tried="to load a program that calls it",
+                on=spec.name,
+                remedy="metadata hints need Linux 6.3 or later, with BTF",
+            ) from error
+        out[at + 1] = (out[at + 1] & 0x0F) | _PSEUDO_KFUNC_CALL << 4
+        struct.pack_into("=i", out, at + 4, ident)
+    return bytes(out)
+
+
+def _load(
+    spec: ProgramSpec,
+    function: FunctionSpec,
+    code: bytes,
+    type: ProgType,
+    flags: int,
+    ifindex: int,
+    expected_attach_type: int,
+    explain: Explain,
+) -> int:
+    btf_fd = bpf.btf_load(spec.btf) if spec.btf and function.func_info else None
+    debug = None
+    if btf_fd is not None:
+        debug = bpf.DebugInfo(
+            btf_fd, function.func_info, function.func_info_rec_size, function.line_info, function.line_info_rec_size
+        )
+
+    def attempt(log: ctypes.Array[ctypes.c_char] | None, level: int) -> int:
+        return bpf.prog_load(
+            type,
+            code,
+            name=function.name,
+            license=spec.license,
+            flags=flags,
+            ifindex=ifindex,
+            expected_attach_type=expected_attach_type,
+            debug=debug,
+            log=log,
+            log_level=level,
+        )
+
+    try:
+        return attempt(None, 0)  # without a log first: writing one costs several times the verification
+    except OSError as error:
+        if error.errno == errno.EPERM:
+            raise _no_privilege(function) from error
+        log = ctypes.create_string_buffer(_LOG_BYTES)
+        try:
+            return attempt(log, 1)
+        except OSError as again:
+            raise explain(spec, function, again.errno or 0, log.value.decode(errors="replace")) from again
+    finally:
+        if btf_fd is not None:
+            os.close(btf_fd)
+
+
+def _no_privilege(function: FunctionSpec) -> LabError:
+    return PrivilegeError(
+        "This process may not load BPF programs.",
+        tried="BPF_PROG_LOAD",
+        on=function.name,
+        errno=errno.EPERM,
+        remedy="run the lab as root (sudo ./env/lab), or inside the lab's sandbox; the C text is not the cause",
+    )

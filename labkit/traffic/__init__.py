@@ -1,0 +1,1 @@
+"""Traffic: frames built by scapy, the in-kernel generator, ordinary sockets, replayed captures."""

@@ -1,0 +1,91 @@
+"""Who sends what: totals by interface, and the gate that lets counters be read while generators hold still."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Protocol
+
+__all__ = ["Stoppable", "TrafficBoard"]
+
+
+class Stoppable(Protocol):
+    """Anything that sends in the background."""
+
+    def stop(self) -> object: ...
+
+
+class TrafficBoard:
+    """The lab's book of traffic.
+
+    Generators send in short chunks. A reader of counters asks them to hold still: no new chunk starts, and the reader
+    goes on when those under way have ended. So a ledger is exact at full speed, at the cost of a pause of some hundred
+    microseconds a reading.
+    """
+
+    def __init__(self) -> None:
+        self._state = threading.Condition()
+        self._chunks = 0
+        self._readers = 0
+        self._generated: Counter[str] = Counter()
+        self._running: list[Stoppable] = []
+
+    @contextlib.contextmanager
+    def chunk(self) -> Iterator[None]:
+        """Around one burst of a generator; waits while counters are read."""
+        with self._state:
+            self._state.wait_for(lambda: self._readers == 0)
+            self._chunks += 1
+        try:
+            yield
+        finally:
+            with self._state:
+                self._chunks -= 1
+                self._state.notify_all()
+
+    @contextlib.contextmanager
+    def hold_still(self) -> Iterator[None]:
+        """Around a reading of counters; several readings may overlap."""
+        with self._state:
+            self._readers += 1
+            self._state.wait_for(lambda: self._chunks == 0)
+        try:
+            yield
+        finally:
+            with self._state:
+                self._readers -= 1
+                self._state.notify_all()
+
+    def generated(self, where: str, frames: int) -> None:
+        """Note ``frames`` that a generator made for the interface ``where``; call it inside ``chunk()``."""
+        with self._state:
+            self._generated[where] += frames
+
+    def totals(self) -> dict[str, int]:
+        """Frames made by generators since the lab came up, by interface (``client eth0``)."""
+        with self._state:
+            return dict(self._generated)
+
+    def started(self, source: Stoppable) -> None:
+        """Note a background source, so that ``stop`` ends it."""
+        with self._state:
+            self._running.append(source)
+
+    def ended(self, source: Stoppable) -> None:
+        """Forget a background source."""
+        with self._state:
+            if source in self._running:
+                self._running.remove(source)
+
+    @property
+    def running(self) -> list[Stoppable]:
+        """Background sources that have not been stopped."""
+        with self._state:
+            return list(self._running)
+
+    def stop(self) -> None:
+        """Stop every background source and wait for it."""
+        for source in self.running:
+            source.stop()

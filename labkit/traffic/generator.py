@@ -1,0 +1,278 @@
+"""The in-kernel generator: frames made by BPF_PROG_TEST_RUN and sent by redirect, millions a second from Python.
+
+Documentation/bpf/bpf_prog_run.rst, "Running XDP programs in live frame mode". The frames leave through the sending
+interface's driver; on a veth pair they enter the peer's receive ring as frames of a page pool, without an skb.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import labkit
+from labkit.compile import compile_source
+from labkit.compile.diagnose import verifier_error
+from labkit.errors import TrafficError
+from labkit.interface import Interface
+from labkit.kernel import bpf
+from labkit.kernel.netns import NamespaceThread
+from labkit.program.program import Program, load_program
+from labkit.traffic.report import TrafficReport
+from labkit.uapi import AttachType, TestRunFlag, XdpFlag
+
+__all__ = ["LARGEST_FRAME", "SMALLEST_FRAME", "Generator", "generate"]
+
+SMALLEST_FRAME = 14  # ETH_HLEN
+# One page less headroom, struct skb_shared_info and struct xdp_frame: bpf_test_init, net/bpf/test_run.c.
+LARGEST_FRAME = os.sysconf("SC_PAGE_SIZE") - 256 - 320
+_SOURCE = Path(labkit.__file__).resolve().parent.parent / "bpf" / "lab" / "generator.c"
+_MOST_PACKETS = 10_000_000_000
+_LOOPBACK = 1
+_CHUNK_S = 0.005  # how long one burst should take: short, so that readers of counters wait little
+_FEWEST, _MOST = 4096, 1 << 20  # frames a burst at full speed: a burst costs some 50 µs beside its frames
+
+
+def generate(
+    interface: Interface,
+    frame: bytes,
+    packets: int = 1_000_000,
+    *,
+    rate_pps: float | None = None,
+    flows: int = 1,
+    threads: int = 1,
+    batch: int = 64,
+    size: int | None = None,
+) -> TrafficReport:
+    """Send ``packets`` copies of ``frame`` out of ``interface`` and report; returns when all are sent.
+
+    ``rate_pps`` limits the rate (None: as fast as it goes); ``flows`` varies the UDP or TCP source port over so many
+    values; ``threads`` share the packets; ``batch`` frames are handled at a time (1 to 256); ``size`` pads or
+    cuts the frame to so many bytes. Raises TrafficError.
+    """
+    source = Generator(
+        interface, frame, packets, rate_pps=rate_pps, flows=flows, threads=threads, batch=batch, size=size
+    )
+    source.start()
+    return source.wait()
+
+
+class Generator:
+    """The same in the background: ``start()``, ``stop()``, ``report``; ends by itself after ``packets`` or ``seconds``."""
+
+    def __init__(
+        self,
+        interface: Interface,
+        frame: bytes,
+        packets: int | None = None,
+        *,
+        seconds: float = 600.0,
+        rate_pps: float | None = None,
+        flows: int = 1,
+        threads: int = 1,
+        batch: int = 64,
+        size: int | None = None,
+    ) -> None:
+        self.interface = interface
+        self.frame = _sized(bytes(frame), size)
+        self.packets = packets
+        _check(interface, packets, seconds, rate_pps, flows, threads, batch)
+        self.seconds, self.rate_pps, self.flows, self.threads, self.batch = seconds, rate_pps, flows, threads, batch
+        self._left = packets if packets is not None else _MOST_PACKETS
+        self._sent = 0
+        self._failures: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._workers: list[threading.Thread] = []
+        self._began = self._ended = 0.0
+        self._program: Program | None = None
+        self._parking: _Parking | None = None
+
+    def start(self) -> Generator:
+        """Start sending. Raises TrafficError where it runs already."""
+        if self._workers:
+            raise TrafficError("This generator has been started already.", tried="to start it", remedy="make a new one")
+        prepare_receiver(self.interface.peer)
+        self._program = self._load()
+        self._parking = _Parking(self._program)
+        self._began = time.perf_counter()
+        self.interface.host.lab.traffic.started(self)
+        for number in range(self.threads):
+            thread = self.interface.host.thread.spawn(self._work, f"generator-{number}")
+            self._workers.append(thread)
+        return self
+
+    def _load(self) -> Program:
+        spec = compile_source(path=_SOURCE)
+        name = "generate_flows" if self.flows > 1 else "generate"
+        program = load_program(spec, name, explain=verifier_error)
+
+        def aim() -> None:  # a devmap looks its interface up in the namespace of the writer
+            program.maps["out"][0] = self.interface.ifindex
+
+        self.interface.run(aim)
+        if self.flows > 1:
+            program.maps["flow_config"][0] = {"flows": self.flows, "base": 10_000}
+        return program
+
+    def _work(self) -> None:
+        board, chunk, due = self.interface.host.lab.traffic, _FEWEST, time.perf_counter()
+        share = self.rate_pps / self.threads if self.rate_pps else None
+        deadline = self._began + self.seconds
+        while not self._stop.is_set() and time.perf_counter() < deadline:
+            if share is not None:
+                chunk = max(1, min(chunk, int(share * 2 * _CHUNK_S)))
+            take = self._take(chunk)
+            if not take:
+                break
+            with board.chunk():
+                began = time.perf_counter()
+                number = self._burst(take)
+                took = time.perf_counter() - began
+                sent = 0 if number else take
+                board.generated(self.interface.where, sent)
+            self._account(sent, take - sent, number)
+            if number:
+                break
+            chunk = max(_FEWEST, min(_MOST, int(take * _CHUNK_S / max(took, 1e-6))))
+            if share is not None:
+                due = max(due + take / share, time.perf_counter() - 2 * _CHUNK_S)
+                self._stop.wait(max(0.0, due - time.perf_counter()))
+        self._ended = time.perf_counter()
+
+    def _take(self, chunk: int) -> int:
+        with self._lock:
+            take = min(chunk, self._left)
+            self._left -= take
+            return take
+
+    def _burst(self, packets: int) -> int:
+        """Send one burst; 0, or the kernel's errno."""
+        assert self._program is not None
+        try:
+            bpf.prog_test_run(
+                self._program.fd,
+                self.frame,
+                repeat=packets,
+                flags=int(TestRunFlag.XDP_LIVE_FRAMES),
+                batch=self.batch,
+            )
+        except OSError as error:
+            return error.errno or -1
+        return 0
+
+    def _account(self, sent: int, failed: int, number: int) -> None:
+        with self._lock:
+            self._sent += sent
+            if failed:
+                self._failures[os.strerror(number)] += failed
+
+    @property
+    def running(self) -> bool:
+        """Whether any thread still sends."""
+        return any(thread.is_alive() for thread in self._workers)
+
+    @property
+    def report(self) -> TrafficReport:
+        """What was sent so far."""
+        end = self._ended if self._workers and not self.running else time.perf_counter()
+        with self._lock:
+            failed = sum(self._failures.values())
+            return TrafficReport(
+                "generator",
+                self.interface.where,
+                self._sent,
+                failed,
+                max(0.0, end - self._began) if self._began else 0.0,
+                len(self.frame),
+                dict(self._failures),
+            )
+
+    def wait(self) -> TrafficReport:
+        """Wait until all is sent, and report."""
+        for thread in self._workers:
+            thread.join()
+        self.interface.host.lab.traffic.ended(self)
+        if self._program is not None:
+            self._program.close()
+        if self._parking is not None:
+            self._parking.close()
+        return self.report
+
+    def stop(self) -> TrafficReport:
+        """Stop after the burst under way, and report. Safe to call again."""
+        self._stop.set()
+        return self.wait()
+
+
+class _Parking:
+    """Keeps a program attached at the sleeping loopback interface of a namespace of its own.
+
+    A test run of more than one frame enters its program in the kernel's XDP dispatcher and takes it out again
+    (bpf_prog_change_xdp, net/bpf/test_run.c), and each change waits for a grace period of RCU: tens of milliseconds
+    a run. A program that is attached somewhere is there already, and a run costs 50 microseconds.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._place = NamespaceThread("parking")
+        try:
+            self._link = self._place.run(bpf.link_create, program.fd, _LOOPBACK, AttachType.XDP, int(XdpFlag.SKB_MODE))
+        except BaseException:
+            self._place.close()
+            raise
+
+    def close(self) -> None:
+        """Let the program go. Safe to call again."""
+        if self._link >= 0:
+            os.close(self._link)
+            self._link = -1
+            self._place.close()
+
+
+def prepare_receiver(peer: Interface) -> None:
+    """Make ``peer`` able to take frames by redirect: veth wants a native XDP program or GRO there (drivers/net/veth.c).
+
+    GRO is asked for even where a program is attached: else the interface would refuse frames once that is taken off.
+    """
+    already = peer.features().get("rx-gro", False)
+    peer.set_feature("gro", True)
+    if not already:
+        peer.host.lab.tell(
+            "info",
+            f"GRO switched on at {peer.where}: without it (or a native program) a veth takes no generated frames.",
+        )
+
+
+def _sized(frame: bytes, size: int | None) -> bytes:
+    if size is not None and not isinstance(size, int):
+        raise _refused(f"{size!r} bytes is no frame size.", "give a whole number")
+    frame = frame if size is None else frame[:size].ljust(size, b"\0")
+    if not SMALLEST_FRAME <= len(frame) <= LARGEST_FRAME:
+        raise _refused(
+            f"A frame of {len(frame)} bytes can't be generated.", f"use {SMALLEST_FRAME} to {LARGEST_FRAME} bytes"
+        )
+    return frame
+
+
+def _check(interface: Any, packets: Any, seconds: Any, rate_pps: Any, flows: Any, threads: Any, batch: Any) -> None:
+    if not isinstance(interface, Interface):
+        raise _refused(f"{interface!r} is not an interface.", 'give one of the lab, as in lab["client"]["eth0"]')
+    whole = {
+        "packets": (packets, 1, _MOST_PACKETS, packets is None),
+        "flows": (flows, 1, 50_000, False),
+        "threads": (threads, 1, 16, False),
+        "batch": (batch, 1, 256, False),
+    }
+    for name, (value, low, high, absent) in whole.items():
+        if not absent and (isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high):
+            raise _refused(f"{name} can't be {value!r}.", f"give a whole number from {low} to {high}")
+    for name, value in (("seconds", seconds), ("rate_pps", rate_pps)):
+        if value is not None and (not isinstance(value, (int, float)) or not 0 < value < 1e12):
+            raise _refused(f"{name} can't be {value!r}.", "give a number above 0")
+
+
+def _refused(message: str, remedy: str) -> TrafficError:
+    return TrafficError(message, tried="to generate traffic", remedy=remedy)

@@ -1,0 +1,116 @@
+"""Fixtures for every test: the leak check, and the skip of kernel tests without privilege."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from labkit.kernel import bpf
+from labkit.kernel.netns import namespace_inode
+from labkit.uapi import BpfCmd
+
+_NEEDS_ROOT = ("kernel", "cases", "notebooks", "browser", "bench")
+_DEADLINE_S = 5.0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "leaks(reason): the test leaves something behind on purpose")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Kernel tests need privilege: without it they are skipped, and the reason says how to run them."""
+    if os.geteuid() == 0:
+        return
+    for item in items:
+        if any(part in _NEEDS_ROOT for part in item.path.parts):
+            item.add_marker(pytest.mark.skip(reason="needs root: run sudo ./env/test"))
+
+
+@dataclass(frozen=True)
+class Belongings:
+    """What this process holds: its descriptors, threads, namespaces, and the BPF objects behind its descriptors."""
+
+    descriptors: frozenset[str]
+    threads: frozenset[str]
+    namespaces: frozenset[int]
+    programs: frozenset[str]
+
+    def beyond(self, other: Belongings) -> str:
+        """What there is here and not in ``other``, in words; "" for nothing."""
+        found = []
+        for what in ("threads", "namespaces", "programs", "descriptors"):
+            more = getattr(self, what) - getattr(other, what)
+            if more:
+                found.append(f"{what}: {sorted(map(str, more))}")
+        return "; ".join(found)
+
+
+def belongings() -> Belongings:
+    """Read them from /proc: nothing that a library keeps about itself is trusted."""
+    descriptors, programs = set(), set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            continue
+        if "bpf" in target:
+            programs.add(f"{name} {target}")
+        elif target.startswith("net:") or target.startswith("socket:"):
+            descriptors.add(f"{name} {target}")
+    threads, namespaces = set(), set()
+    for tid in os.listdir("/proc/self/task"):
+        try:
+            name = Path(f"/proc/self/task/{tid}/comm").read_text().strip()
+            namespaces.add(namespace_inode(f"self/task/{tid}"))
+        except OSError:
+            continue
+        threads.add(f"{tid} {name}")
+    return Belongings(frozenset(descriptors), frozenset(threads), frozenset(namespaces), frozenset(programs))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _long_lived() -> None:
+    """Start what lives as long as the process (the compiler's child and its socket): no test is to blame for it."""
+    from labkit.compile import compile_source
+
+    compile_source(text="#include <uapi/linux/bpf.h>\nint warm(struct xdp_md *ctx) { return XDP_PASS; }\n")
+
+
+@pytest.fixture(autouse=True)
+def no_leak(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test nothing is left of it: no thread, namespace, BPF object or socket of this process."""
+    if request.node.get_closest_marker("leaks"):
+        yield
+        return
+    before = belongings()
+    yield
+    until = time.monotonic() + _DEADLINE_S
+    while left := belongings().beyond(before):
+        gc.collect()
+        if time.monotonic() > until:
+            pytest.fail(f"left behind: {left}")
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def machine_bpf_objects() -> Iterator[None]:
+    """The whole machine has no more programs and links after the test than before (slower, and for a quiet machine)."""
+
+    def counted() -> set[tuple[str, int]]:
+        return {("program", i) for i in bpf.object_ids(BpfCmd.PROG_GET_NEXT_ID)} | {
+            ("link", i) for i in bpf.object_ids(BpfCmd.LINK_GET_NEXT_ID)
+        }
+
+    before = counted()
+    yield
+    until = time.monotonic() + _DEADLINE_S
+    while left := counted() - before:
+        if time.monotonic() > until:
+            pytest.fail(f"left in the kernel: {sorted(left)}")
+        time.sleep(0.02)
