@@ -189,13 +189,24 @@ class Lab:
         if ours is not None:
             self.tell("info", f"{ours.program.name} taken off {interface.where} for {program.name}.")
             ours.close()
-        link = Link.attach(program, interface, mode, self._detached)
+        link = Link.attach(program, interface, mode, self)
         self.attached.append(link)
         self.observer.attached(link)
         self.tell("info", f"{program.name} attached to {interface.where}, {mode} mode, id {program.id}.")
         return link
 
-    def _detached(self, link: Link) -> None:
+    def link_replaced(self, link: Link, old: Program) -> None:
+        """Note a swap (links call this)."""
+        self.observer.attached(link)
+        kept = link.program.shares_counters_with(old)
+        self.tell(
+            "info",
+            f"{old.name} replaced by {link.program.name} at {link.interface.where}"
+            + (", counters kept." if kept else "."),
+        )
+
+    def link_closed(self, link: Link) -> None:
+        """Note that a program is off (links call this)."""
         if link in self.attached:
             self.attached.remove(link)
             self.tell("info", f"{link.program.name} detached from {link.interface.where}.")

@@ -209,6 +209,9 @@ class _Change:
         for (reason, place), count in sorted(found.items()):
             yield _loss(reason, place, count, "tracepoint kfree_skb")
 
+        for where, count in _gained(self.after.discarded, self.before.discarded).items():
+            yield _loss("SOCKET_CLOSE", where, count, "the socket's own queue at its end")
+
     def _host(self, netns: int) -> str:
         return next((i.host for i in self.interfaces.values() if i.netns == netns), "?")
 

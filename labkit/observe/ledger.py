@@ -52,7 +52,8 @@ class Ledger:
     def __init__(
         self, rows: Iterable[Row], seconds: float = 0.0, checks: Iterable[Check] = (), notes: Iterable[str] = ()
     ) -> None:
-        found = [row for row in rows if row.packets or row.kind == "sent"]
+        found = list(rows)
+        found = [row for row in found if row.packets] or [row for row in found if row.kind == "sent"][:1]
         self.seconds = seconds
         self.checks = tuple(checks)
         self.notes = tuple(notes)
@@ -133,15 +134,12 @@ def _by_key(rows: Iterable[Row]) -> Counter[str]:
 
 
 def _percent(share: float) -> str:
-    return (
-        "100 %"
-        if share == 1
-        else "0 %"
-        if share == 0
-        else "<0.1 %"
-        if share < 0.001
-        else f"{share:.1%}".replace("%", " %")
-    )
+    """A share for people: never 100 % for less than all, never 0 % for more than nothing."""
+    if share in (0, 1):
+        return f"{share:.0%}".replace("%", " %")
+    if not 0.001 <= share <= 0.999:
+        return "<0.1 %" if share < 0.5 else ">99.9 %"
+    return f"{share:.1%}".replace("%", " %")
 
 
 def _line(cells: tuple[str, ...], widths: list[int]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
-__all__ = ["read_protocols"]
+__all__ = ["read_protocols", "read_waiting_bytes"]
 
 _TABLES = (Path("/proc/thread-self/net/snmp"), Path("/proc/thread-self/net/netstat"))
 
@@ -24,3 +25,12 @@ def read_protocols() -> dict[str, int]:
                 (protocol + key, int(number)) for key, number in zip(keys.split(), numbers.split(), strict=False)
             )
     return found
+
+
+def read_waiting_bytes() -> dict[int, int]:
+    """Bytes of memory that wait in the UDP sockets of the calling thread's namespace, by local port (/proc/net/udp)."""
+    found: Counter[int] = Counter()
+    for line in Path("/proc/thread-self/net/udp").read_text().splitlines()[1:]:
+        fields = line.split()
+        found[int(fields[1].rpartition(":")[2], 16)] += int(fields[4].rpartition(":")[2], 16)
+    return dict(found)

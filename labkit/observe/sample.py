@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from labkit.errors import LabError
 from labkit.observe.drops import DropKey, DropWatch
-from labkit.observe.protocols import read_protocols
+from labkit.observe.protocols import read_protocols, read_waiting_bytes
 from labkit.observe.verdicts import Tally, VerdictBook
 from labkit.program.link import Link
 
@@ -46,10 +46,12 @@ def _tail(key: str) -> str:
 
 @dataclass(frozen=True)
 class HostCounters:
-    """``protocols``: SNMP counters; ``queued``: datagrams waiting in the lab's own sockets, by socket."""
+    """``protocols``: SNMP counters; ``queued``: datagrams waiting in the lab's own sockets, by socket;
+    ``waiting_bytes``: memory of what waits in any UDP socket, by port."""
 
     protocols: Mapping[str, int]
     queued: Mapping[str, int]
+    waiting_bytes: Mapping[int, int]
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Sample:
     verdicts: Mapping[int, Tally]
     drops: Mapping[DropKey, int]
     generated: Mapping[str, int]
+    discarded: Mapping[str, int]
     notes: tuple[str, ...] = field(default_factory=tuple)
 
 
@@ -91,6 +94,7 @@ class Observer:
         for host in self._lab.hosts.values():
             hosts[host.name], found = host.run(self._read_host, host)
             interfaces.update(found)
+        strangers = [note for host in self._lab.hosts.values() for note in self._strangers(host, hosts[host.name])]
         return Sample(
             time.monotonic(),
             interfaces,
@@ -98,7 +102,8 @@ class Observer:
             self.verdicts.read(),
             self._drops.read() if self._drops is not None else {},
             self._lab.traffic.totals(),
-            tuple(self.notes),
+            self._lab.traffic.discards(),
+            tuple(self.notes + strangers),
         )
 
     def _read_host(self, host: Host) -> tuple[HostCounters, dict[str, InterfaceCounters]]:
@@ -115,7 +120,17 @@ class Observer:
                 link.mode if link is not None else "",
             )
         queued = {sink.where: sink.queued() for sink in self._lab.sinks if sink.host is host}
-        return HostCounters(read_protocols(), queued), interfaces
+        return HostCounters(read_protocols(), queued, read_waiting_bytes()), interfaces
+
+    def _strangers(self, host: Host, counters: HostCounters) -> list[str]:
+        """What the ledger can't count: datagrams that wait in sockets the lab didn't open."""
+        known = {getattr(sink, "port", None) for sink in self._lab.sinks if sink.host is host}
+        return [
+            f"Datagrams wait in a socket the lab didn't open ({host.name} UDP port {port}, {size:,} bytes with the kernel's "
+            "overhead): read them, or use lk.UdpSink, which the ledger can count."
+            for port, size in counters.waiting_bytes.items()
+            if size and port not in known
+        ]
 
     def close(self) -> None:
         """Let go of the probes. Safe to call again."""

@@ -51,6 +51,9 @@ _LOSSES = {
     "SOCKET_RCVBUFF": Words(
         "socket buffer full", "abort", "The socket's receive buffer was full: its reader is too slow, or absent."
     ),
+    "SOCKET_CLOSE": Words(
+        "thrown away with its socket", "abort", "It waited in a socket that was closed before anyone read it."
+    ),
     "OTHERHOST": Words("not for this host", "drop", "The destination MAC address is not this interface's."),
     "NETFILTER_DROP": Words("dropped by a firewall rule", "drop", "An nftables or iptables rule dropped it."),
     "TC_INGRESS": Words("dropped by TC", "drop", "A classifier at TC ingress dropped it."),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 from labkit.errors import MapError
@@ -53,7 +54,7 @@ class Layout:
 
     def _pack(self, value: Any, what: str) -> bytes:
         if self.kind == "int":
-            return int(value).to_bytes(self.size, _ORDER, signed=self.signed)
+            return index(value).to_bytes(self.size, _ORDER, signed=self.signed)
         if self.kind == "struct":
             out = bytearray(self.size)
             unknown = set(value) - {name for name, _, _ in self.fields}

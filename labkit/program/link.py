@@ -48,22 +48,29 @@ class AttachPoint(Protocol):
     def xdp(self) -> Attached | None: ...
 
 
+class LinkOwner(Protocol):
+    """Who is told of a link's life: the lab."""
+
+    def link_replaced(self, link: Link, old: Program) -> None: ...
+    def link_closed(self, link: Link) -> None: ...
+
+
 class Link:
     """A program at an interface. ``replace`` swaps the program atomically, ``close`` takes it off.
 
     The link ends with the process that made it: after a crash or a kill nothing stays attached.
     """
 
-    def __init__(self, program: Program, interface: AttachPoint, mode: Mode, fd: int, on_close: Callable[[Link], None]):
+    def __init__(self, program: Program, interface: AttachPoint, mode: Mode, fd: int, owner: LinkOwner) -> None:
         self.program = program
         self.interface = interface
         self.mode: Mode = mode
         self.id = bpf.link_info(fd).id
         self._fd: int | None = fd
-        self._on_close = on_close
+        self._owner = owner
 
     @classmethod
-    def attach(cls, program: Program, interface: AttachPoint, mode: Mode, on_close: Callable[[Link], None]) -> Link:
+    def attach(cls, program: Program, interface: AttachPoint, mode: Mode, owner: LinkOwner) -> Link:
         """Attach and read back. Raises AttachError, with the cause and the remedy, where it can't be done."""
         if mode not in MODES:
             raise AttachError(
@@ -79,7 +86,7 @@ class Link:
             fd = interface.run(bpf.link_create, program.fd, interface.ifindex, AttachType.XDP, int(MODES[mode]))
         except OSError as error:
             raise _not_attached(program, interface, mode, error) from error
-        link = cls(program, interface, mode, fd, on_close)
+        link = cls(program, interface, mode, fd, owner)
         link._verify()
         return link
 
@@ -113,7 +120,8 @@ class Link:
             bpf.link_update(self._fd, program.fd)
         except OSError as error:
             raise _not_attached(program, self.interface, self.mode, error) from error
-        self.program = program
+        old, self.program = self.program, program
+        self._owner.link_replaced(self, old)
         return self
 
     def close(self) -> None:
@@ -128,7 +136,7 @@ class Link:
                 raise
         finally:
             os.close(fd)
-            self._on_close(self)
+            self._owner.link_closed(self)
 
     def __enter__(self) -> Link:
         return self

@@ -83,6 +83,11 @@ class Program:
         found = counts.read()
         return {name: found[slot] for slot, name in enumerate(VERDICTS)}
 
+    def shares_counters_with(self, other: Program) -> bool:
+        """Whether both count their verdicts in the same map."""
+        mine, theirs = self.maps.get("verdicts"), other.maps.get("verdicts")
+        return mine is not None and theirs is not None and mine.id == theirs.id
+
     def attach(self, interface: Any, mode: str = "native") -> Any:
         """Attach to an interface of the lab that loaded the program; returns the Link.
 

@@ -27,17 +27,22 @@ class TrafficBoard:
 
     def __init__(self) -> None:
         self._state = threading.Condition()
-        self._chunks = 0
+        self._chunks = 0  # bursts under way
+        self._waiting = 0  # bursts that wait for a reader
         self._readers = 0
         self._generated: Counter[str] = Counter()
+        self._discarded: Counter[str] = Counter()
         self._running: list[Stoppable] = []
 
     @contextlib.contextmanager
     def chunk(self) -> Iterator[None]:
         """Around one burst of a generator; waits while counters are read."""
         with self._state:
+            self._waiting += 1
             self._state.wait_for(lambda: self._readers == 0)
+            self._waiting -= 1
             self._chunks += 1
+            self._state.notify_all()
         try:
             yield
         finally:
@@ -47,8 +52,9 @@ class TrafficBoard:
 
     @contextlib.contextmanager
     def hold_still(self) -> Iterator[None]:
-        """Around a reading of counters; several readings may overlap."""
+        """Around a reading of counters. Bursts that wait already go first: a busy reader can't stop the traffic."""
         with self._state:
+            self._state.wait_for(lambda: self._waiting == 0)
             self._readers += 1
             self._state.wait_for(lambda: self._chunks == 0)
         try:
@@ -67,6 +73,16 @@ class TrafficBoard:
         """Frames made by generators since the lab came up, by interface (``client eth0``)."""
         with self._state:
             return dict(self._generated)
+
+    def discard(self, where: str, packets: int) -> None:
+        """Note ``packets`` that waited in the socket ``where`` when it was closed."""
+        with self._state:
+            self._discarded[where] += packets
+
+    def discards(self) -> dict[str, int]:
+        """Packets thrown away with their sockets since the lab came up, by socket."""
+        with self._state:
+            return dict(self._discarded)
 
     def started(self, source: Stoppable) -> None:
         """Note a background source, so that ``stop`` ends it."""
