@@ -1,0 +1,24 @@
+"""The lab's Jupyter server: this machine only, a token always, quiet.
+
+Read instead of the user's own settings.
+"""
+
+import os
+import signal
+from pathlib import Path
+
+c = get_config()  # type: ignore[name-defined]  # noqa: F821 (Jupyter puts it here)
+
+c.ServerApp.ip = "127.0.0.1"
+c.ServerApp.allow_remote_access = False
+c.ServerApp.allow_root = True  # real XDP needs privilege
+c.ServerApp.root_dir = str(Path(__file__).parents[2])
+c.ServerApp.log_level = "WARN"
+
+# Ctrl-C ends the lab without a question, its kernels with it. Away from a terminal the server
+# would take it as a crash and leave its kernels to themselves: there it's to mean SIGTERM.
+c.JupyterApp.answer_yes = True
+signal.signal(signal.SIGINT, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+
+# Looks for language servers of other programs at every start, and the lab uses none.
+c.LanguageServerManager.autodetect = False
