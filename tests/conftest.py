@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy  # noqa: F401  # its threads start with the first import, and stay: no test is to blame
 import pytest
 
+from labkit.compile import client
 from labkit.kernel import bpf
 from labkit.kernel.netns import namespace_inode
 from labkit.uapi import BpfCmd
@@ -54,7 +56,10 @@ class Belongings:
 def belongings() -> Belongings:
     """Read them from /proc: nothing that a library keeps about itself is trusted."""
     descriptors, programs = set(), set()
+    compiler = str(client.descriptor())  # lives as long as the process, and is made anew when LLVM gives up
     for name in os.listdir("/proc/self/fd"):
+        if name == compiler:
+            continue
         try:
             target = os.readlink(f"/proc/self/fd/{name}")
         except OSError:
@@ -72,14 +77,6 @@ def belongings() -> Belongings:
             continue
         threads.add(f"{tid} {name}")
     return Belongings(frozenset(descriptors), frozenset(threads), frozenset(namespaces), frozenset(programs))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _long_lived() -> None:
-    """Start what lives as long as the process (the compiler's child and its socket): no test is to blame for it."""
-    from labkit.compile import compile_source
-
-    compile_source(text="#include <uapi/linux/bpf.h>\nint warm(struct xdp_md *ctx) { return XDP_PASS; }\n")
 
 
 @pytest.fixture(autouse=True)

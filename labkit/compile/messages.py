@@ -1,0 +1,328 @@
+"""The catalogue: what compiler and verifier say, what that means, and what to do. Data, but for the
+look-up.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["COMPILER", "DIALECT", "VERIFIER", "Entry", "explain"]
+
+# (pattern, searched for; meaning; remedy). Meaning and remedy may use the pattern's groups as {0},
+# {1}, …
+Entry = tuple[str, str, str]
+
+# Searched for in the line at fault: text made for another tool chain.
+DIALECT: tuple[Entry, ...] = (
+    (
+        r"\bSEC\(|\b__(?:uint|type|array)\(",
+        "this is libbpf's dialect, where SEC(…) says what a function or a map is for",
+        "leave SEC(…) out: the type of program is chosen when it is loaded; a map is declared as "
+        'LAB_PERCPU_ARRAY(name, u64, 256), from "common/maps.h"',
+    ),
+    (
+        r"(?i)\bdevmap_hash\b|\bBPF_DEVMAP_HASH\b",
+        "BCC has no devmap_hash",
+        "use LAB_DEVMAP(name, entries): by index in place of a key",
+    ),
+)
+
+COMPILER: tuple[Entry, ...] = (
+    (
+        r"'(bpf/[^']+|vmlinux\.h)' file not found",
+        "{0} is a header of libbpf's dialect; here, helpers and map macros are there without it",
+        "leave the line out, and include <uapi/linux/bpf.h>",
+    ),
+    (
+        r"(?:declaration of|undeclared) function '(?:bpf_)?printk'",
+        "printing from a program is called bpf_trace_printk here",
+        'bpf_trace_printk("%d\\n", value); a counter in a map tells more, and costs less',
+    ),
+    (
+        r"subscripted value is not an array",
+        "a map is no array in C: its values are reached by a look-up",
+        "u64 *value = map.lookup(&key); if (value) (*value)++;",
+    ),
+    (
+        r"use of undeclared identifier '(XDP_\w+|ETH_P_\w+|IPPROTO_\w+|TC_ACT_\w+)'",
+        "{0} is a constant from a kernel header that this text does not include",
+        "XDP_* come from <uapi/linux/bpf.h>, ETH_P_* from <uapi/linux/if_ether.h>, IPPROTO_* from "
+        "<uapi/linux/in.h>, TC_ACT_* from <uapi/linux/pkt_cls.h>",
+    ),
+    (
+        r"use of undeclared identifier '([^']+)'",
+        "nothing called {0} has been declared before this line",
+        "check the spelling; declare the variable, or define the map, above its first use",
+    ),
+    (
+        r"expected ';'",
+        "a statement before this place has no semicolon",
+        "put a ; at the end of the line the caret points to",
+    ),
+    (
+        r"'((?:\./)?(?:linux|net|asm)/[^']+)' file not found",
+        "{0} is not among the kernel's user-space headers (UAPI), and the lab uses no others",
+        "lessons need <uapi/linux/…>: bpf.h, if_ether.h, ip.h, ipv6.h, udp.h, tcp.h, icmp.h, in.h, pkt_cls.h",
+    ),
+    (
+        r"'([^']+)' file not found",
+        "there is no {0} beside the file, in bpf/ or among the kernel's user-space headers",
+        'lesson headers are included as "common/verdict.h", kernel headers as <uapi/linux/bpf.h>',
+    ),
+    (
+        r"(?:implicit declaration of function|call to undeclared function) '([^']+)'",
+        "{0} has not been declared before it is called",
+        "check the spelling; a BPF program can call its own functions and the kernel's bpf_… "
+        "helpers, not the "
+        "C library",
+    ),
+    (
+        r"no member named '(\w+)' in 'struct (\w+)_table_t'",
+        "the map {1} has no operation called {0}",
+        "maps have lookup, lookup_or_try_init, update, insert, delete, increment and "
+        "atomic_increment (no "
+        "increment for per-CPU maps); device, CPU and socket maps have redirect_map; program "
+        "arrays have call",
+    ),
+    (
+        r"no member named '(?:di|si|dx|cx|r8|r9)' in 'struct (\w+)'",
+        "the function has more than one argument, and BCC takes the others for registers of a traced function",
+        "a program's function has one argument, struct {0} *ctx; make helper functions static",
+    ),
+    (
+        r"incompatible (?:integer to pointer|pointer to integer) conversion",
+        "a number stands where a pointer is wanted, or a pointer where a number is",
+        "map operations want addresses: lookup(&key), update(&key, &value); the packet begins at "
+        "(void *)(long)ctx->data",
+    ),
+    (
+        r"no member named '(\w+)' in '(?:struct )?(\w+)'",
+        "struct {1} has no member {0}",
+        "look the structure up in its header; struct xdp_md has data, data_end, data_meta, "
+        "ingress_ifindex, "
+        "rx_queue_index and egress_ifindex",
+    ),
+    (
+        r"incomplete definition of type 'struct tracepoint__(\w+?)__(\w+)'",
+        "this kernel has no such tracepoint, or the tracing file system can't be read",
+        "see `labkit doctor` for the tracepoints that are there",
+    ),
+    (
+        r"field has incomplete type '([^']+)'|incomplete definition of type '([^']+)'",
+        "the compiler has seen the name of {0}{1} but not its members",
+        "define it, or include its header, above this line (struct iphdr: <uapi/linux/ip.h>; "
+        "struct ethhdr: <uapi/linux/if_ether.h>, …)",
+    ),
+    (
+        r"unknown type name '([^']+)'",
+        "{0} is not a type here",
+        "types are u8, u16, u32, u64, __be16, __be32, struct …; structures of packets need their "
+        "header, as "
+        "<uapi/linux/ip.h>",
+    ),
+    (
+        r"member reference (?:base )?type .* is (?:not )?a pointer",
+        "-> is for pointers, . for structures themselves",
+        "change -> to . or . to ->",
+    ),
+    (
+        r"redefinition of '([^']+)'",
+        "{0} is defined twice",
+        "give one of them another name, or guard a header that comes in twice",
+    ),
+    (
+        r"non-void function does not return a value|control reaches end of non-void",
+        "the function can end without a verdict",
+        "return XDP_PASS (or another verdict) on every path",
+    ),
+    (
+        r"expected '\}'|extraneous closing brace|expected '\)'|expected '\]'",
+        "brackets don't pair",
+        "find the bracket without its partner; clang's note names the one that was opened",
+    ),
+    (
+        r"expected (?:expression|identifier|function body|parameter|statement)",
+        "the compiler can't read the text from here on",
+        "look at this line and the one above for a missing bracket, comma or semicolon",
+    ),
+    (
+        r"too (few|many) arguments to function call",
+        "too {0} arguments",
+        "compare with the function's declaration",
+    ),
+    (
+        r"more than \d+ arguments|too many arguments, bcc only supports",
+        "BPF functions take at most five arguments",
+        "pass a pointer to a structure",
+    ),
+    (
+        r"Looks like the BPF stack limit|BPF stack limit",
+        "local variables of this function need more than 512 bytes, all the stack a BPF program has",
+        "keep large data in a per-CPU array map of one entry",
+    ),
+    (
+        r"(?:A call to|unsupported|Unsupported).*(?:built-in|libcall|dynamic)",
+        "the compiler wanted to call a C library function here, and there is none in the kernel",
+        "for copies and comparisons of fixed length use __builtin_memcpy, or write the loop",
+    ),
+)
+
+VERIFIER: tuple[Entry, ...] = (
+    (
+        r"invalid access to packet, off=(-?\d+) size=(\d+), R\d+\(id=\d+,off=-?\d+,r=(\d+)\)",
+        "the program reads or writes {1} byte(s) at offset {0} of the packet (or of its "
+        "metadata), but only {2} bytes "
+        "from its start have been shown to be there",
+        "before the access compare with the end: if ((void *)(header + 1) > data_end) return "
+        "XDP_PASS; the check must "
+        "cover the last byte you use. Metadata ends where the packet begins: compare with data, "
+        "not with data_end",
+    ),
+    (
+        r"invalid access to packet|offset is outside of the packet",
+        "the program uses bytes of the packet that have not been shown to be there",
+        "before the access compare with the end: if ((void *)(header + 1) > data_end) return XDP_PASS",
+    ),
+    (
+        r"infinite loop detected",
+        "the verifier went round a loop and came back to exactly the same state: it may never end",
+        "give the loop a bound that is a constant, and a counter that changes in each round",
+    ),
+    (
+        r"back-edge from insn",
+        "the program jumps backwards, which this kernel's verifier does not allow",
+        "unroll the loop (#pragma unroll), or use a kernel from 5.3 on",
+    ),
+    (
+        r"R0 !read_ok",
+        "the function can end without having set the value it returns",
+        "return XDP_PASS (or another verdict) on every path; clang's warning names the place",
+    ),
+    (
+        r"invalid bpf_context access off=(\d+)",
+        "this field of the context (the one at byte {0}) can't be written, or can't be used in this type of program",
+        "struct xdp_md is read-only: bpf_xdp_adjust_head, _tail and _meta move the packet's ends",
+    ),
+    (
+        r"variable ctx access|dereference of modified ctx ptr|dereference of modified ctx",
+        "the context is used by way of a computed pointer; only its fields, by name, can be read",
+        "use ctx->data, ctx->data_end and so on, and hand ctx to helpers as it came",
+    ),
+    (
+        r"(?:program of this type cannot use helper|unknown func) (\S+)",
+        "the helper {0} is not there for this type of program",
+        "see bpf-helpers(7) for the helpers of your program type; for XDP, bpf_xdp_… and the general ones",
+    ),
+    (
+        r"invalid func (?:unknown)?#?(\S+)",
+        "no helper has the number {0} on this kernel",
+        "the helper may be newer than this kernel, or the declaration's number is wrong",
+    ),
+    (
+        r"invalid mem access '(?:map_value_or_null|mem_or_null|ptr_\w*or_null_?)'",
+        "what a lookup returned is used, and it may be NULL: there may be no such key",
+        "check it first: if (!value) return XDP_PASS",
+    ),
+    (
+        r"invalid mem access '(?:scalar|inv)'",
+        "a number is used as if it were a pointer; the usual ways to get there: a packet pointer "
+        "from before "
+        "bpf_xdp_adjust_head, _tail or _meta, which ends them all; or a global variable or "
+        "constant table",
+        "after an adjust read ctx->data and ctx->data_end again and check again; in place of globals use a map",
+    ),
+    (
+        r"unbounded memory access|invalid access to map value|"
+        r"(?:min|max) value is outside of the allowed memory",
+        "the program goes beyond the end of a map value, or would with some index",
+        "limit the index first: if (index >= 4) return XDP_ABORTED, or index & 3",
+    ),
+    (
+        r"math between (\w+) pointer and register with unbounded",
+        "a number that may be anything is added to a {0} pointer",
+        "limit it first: if (offset > 1500) return XDP_PASS, or offset & 0x7ff; then compare with data_end again",
+    ),
+    (
+        r"pointer arithmetic .*prohibited|prohibited pointer arithmetic|"
+        r"bitwise operator .* on pointer",
+        "this kind of arithmetic is not allowed on this pointer",
+        "keep pointers and numbers apart: add numbers to packet and map-value pointers only",
+    ),
+    (
+        r"BPF program is too large|processed \d+ insn.*limit",
+        "the verifier follows every path and every round of a loop, and stops after a million instructions",
+        "fewer rounds, fewer branches inside loops; or split the work over programs (tail calls)",
+    ),
+    (
+        r"sequence of \d+ jumps is too complex|too many (?:different )?states",
+        "there are more paths through the program than the verifier will follow",
+        "take branches out of loops, and lower the loop's bound",
+    ),
+    (
+        r"helper access to the packet is not allowed",
+        "a packet pointer is handed to a helper that takes none",
+        "hand it ctx, or copy the bytes into a variable and hand that",
+    ),
+    (
+        r"R(\d) type=(\w+) expected=(.*)",
+        "argument {0} of the call is of kind {1}, where the helper wants one of: {2}",
+        "hand the address of a variable (fp: the stack), of a map value or, where listed, of "
+        "packet data; the first "
+        "argument of most helpers is ctx itself",
+    ),
+    (
+        r"invalid (?:indirect )?read from stack|invalid indirect read|invalid read from stack",
+        "a variable is used, or its address handed over, before all of it was set; padding in a structure counts",
+        "set it when declaring it: struct key key = {{}};",
+    ),
+    (
+        r"invalid (?:indirect access to|write to|variable-offset .*) stack|invalid stack",
+        "the program goes beyond its 512 bytes of stack",
+        "check the index of the array on the stack",
+    ),
+    (
+        r"metadata kfuncs require device-bound program",
+        "metadata hints come from one device's driver, so the program must be bound to that device when it is loaded",
+        'load it for the device: lab.load(spec, device=server["eth0"])',
+    ),
+    (
+        r"Can't attach device-bound programs in generic mode",
+        "a program bound to a device runs in its driver, so in native mode only",
+        'attach with mode="native"',
+    ),
+    (
+        r"Program bound to different device",
+        "the program was loaded for another device than the one it is attached to",
+        "load it for this device: lab.load(spec, device=…)",
+    ),
+    (
+        r"func_proto .*incompatible|arg#\d+ pointer type .* must point to|incompatible with kernel",
+        "a kernel function is called with a pointer to another type than it is declared with",
+        "declare it as the kernel does: bpf_xdp_metadata_rx_hash takes enum xdp_rss_hash_type *",
+    ),
+    (
+        r"Unreleased reference",
+        "something a helper acquired (a socket, a ring buffer record) is not given back on every path",
+        "release it before each return: bpf_sk_release, or bpf_ringbuf_submit",
+    ),
+    (
+        r"unreachable insn (\d+)",
+        "no path leads to instruction {0}",
+        "look for a condition that is never true; LLVM usually removes such code, so say how you got here",
+    ),
+    (
+        r"misaligned (?:packet |stack |value )?access",
+        "the access is not aligned to its size, and this machine needs that",
+        "read it byte by byte, or with __builtin_memcpy",
+    ),
+)
+
+
+def explain(catalogue: tuple[Entry, ...], text: str) -> tuple[str, str]:
+    """Meaning and remedy of the first entry that fits ``text``; empty where none does."""
+    for pattern, meaning, remedy in catalogue:
+        found = re.search(pattern, text)
+        if found:
+            groups = [group or "" for group in found.groups()]
+            return meaning.format(*groups), remedy.format(*groups)
+    return "", ""
