@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from labkit.errors import LabError
@@ -70,7 +70,7 @@ def _tried(probe: Callable[..., str], *arguments: Any) -> Feature:
         return Feature(False, error.strerror or str(error), error.errno)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _remembered(probe: Callable[..., str], *arguments: Any) -> Feature:
     return _tried(probe, *arguments)
 
@@ -80,7 +80,7 @@ def _once(probe: Callable[..., str], *arguments: Any) -> Feature:
         return _remembered(probe, *arguments)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _in_namespace() -> dict[str, Feature]:
     """All that is tried in a namespace of its own, in one go: making one costs more than the probes."""
     found: dict[str, Feature] = {}

@@ -54,10 +54,14 @@ class DatagramBatch:
         """Take up to ``size`` datagrams out of the socket without copying them; how many, 0 where none waits."""
         return self._receive(fd, 0, _MSG_TRUNC)
 
-    def look(self, fd: int) -> int:
-        """The same, but they stay. With SO_PEEK_OFF set, each look goes on where the last one ended."""
-        # Copied whole: the kernel moves the peek offset by the bytes copied, and would stop inside a datagram.
-        return self._receive(fd, 1, _MSG_PEEK)
+    def look_on(self, fd: int) -> int:
+        """How many datagrams came since the last look; they stay. The socket needs SO_PEEK_OFF, which keeps the place."""
+        found, last = 0, self.size
+        while last == self.size:
+            # Copied whole: the kernel moves the place by the bytes copied, and would stop inside a datagram.
+            last = self._receive(fd, 1, _MSG_PEEK)
+            found += last
+        return found
 
     def _receive(self, fd: int, vectors: int, flags: int) -> int:
         for message in self._headers if self._headers[0].header.vector_length != vectors else ():

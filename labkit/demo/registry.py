@@ -1,0 +1,52 @@
+"""Which demos there are. Light to import: a demo's module is imported when it runs."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from labkit.errors import LessonError, TrafficError
+
+if TYPE_CHECKING:
+    from labkit.demo.result import DemoResult
+
+__all__ = ["DEMOS", "MOST_PACKETS", "Demo", "run_demo"]
+
+MOST_PACKETS = 1_000_000_000  # minutes, at the generator's speed
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A demo: ``module`` has a function ``run(packets) -> DemoResult``."""
+
+    name: str
+    summary: str
+    module: str
+    packets: int = 1_000_003
+
+
+DEMOS = {
+    demo.name: demo
+    for demo in (
+        Demo("drop", "IPv4 dropped by protocol, in the driver, before the stack knows of it", "labkit.demo.drop"),
+    )
+}
+
+
+def run_demo(name: str, *, packets: int | None = None) -> DemoResult:
+    """Run a demo in a lab of its own, which is gone afterwards. Raises LessonError, TrafficError, PrivilegeError."""
+    if name not in DEMOS:
+        raise LessonError(
+            f"There is no demo {name!r}.", tried="to run a demo", remedy="the demos are: " + ", ".join(DEMOS)
+        )
+    demo = DEMOS[name]
+    count = demo.packets if packets is None else packets
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_PACKETS:
+        raise TrafficError(
+            f"{count!r} packets can't be sent.",
+            tried=f"to run the demo {name}",
+            remedy=f"give a whole number from 1 to {MOST_PACKETS:,}",
+        )
+    result: DemoResult = importlib.import_module(demo.module).run(count)
+    return result

@@ -1,0 +1,96 @@
+"""Every benchmark runs, small, and gives the agreed shape. How fast things are is for `labkit bench` to say."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labkit.bench import BENCHMARKS, BenchResult, compilation, drop, generator, ledger, swap, topology
+from labkit.bench.topology import _script
+from labkit.cli import main
+from labkit.topology import Topology
+
+pytest.importorskip("numpy")  # starts a worker thread when first imported: no leak of a test
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+def check(result: BenchResult, unit: str, *baselines: str) -> dict[str, Any]:
+    found = json.loads(json.dumps(result.as_dict()))
+    assert found["value"] > 0
+    assert found["unit"] == unit
+    assert found["runs"] == 1
+    assert set(baselines) <= set(found["baseline"])
+    assert found["baseline"].keys() == found["ratio"].keys()
+    for name, value in found["baseline"].items():
+        ratio = found["value"] / value if unit == "Mpps" else value / found["value"]
+        assert found["ratio"][name] == pytest.approx(ratio, rel=0.01)  # of one run: no median to part them
+    assert str(result).startswith(f"{result.value:,.0f}" if result.value >= 100 else f"{result.value:.3g}")
+    return found
+
+
+def test_generator() -> None:
+    result = generator.run(1, quiet, packets=50_021, socket_packets=1009, scapy_packets=53)
+    found = check(result, "Mpps", "af_packet_loop", "scapy_sendp_list")
+    assert found["ratio"]["scapy_sendp_list"] > 1
+
+
+def test_drop() -> None:
+    check(drop.run(1, quiet, packets=50_021), "Mpps", "generic", "native_without_reading")
+
+
+@pytest.mark.leaks("the compiler's child is a new one afterwards")
+def test_compile() -> None:
+    before = os.environ.get("XDG_CACHE_HOME")
+    found = check(compilation.run(1, quiet), "ms")
+    assert found["also"]["cached_ms"] < found["value"]
+    assert found["also"]["with_start_of_compiler_ms"] > 0
+    assert os.environ.get("XDG_CACHE_HOME") == before
+    assert "clang_command" in found["baseline"] or "no clang" in found["notes"][0]
+
+
+def test_swap() -> None:
+    check(swap.run(1, quiet, swaps=3), "ms", "close_and_attach")
+
+
+def test_ledger() -> None:
+    check(ledger.run(1, quiet, readings=3), "ms")
+
+
+def test_topology_leaves_no_names() -> None:
+    names = Path("/run/netns")
+    before = sorted(names.iterdir()) if names.exists() else []
+    found = check(topology.run(1, quiet, hosts=5), "ms", "ip_commands", "ip_batches")
+    assert found["ratio"]["ip_commands"] > 1
+    assert (sorted(names.iterdir()) if names.exists() else []) == before
+
+
+def test_the_commands_make_what_the_lab_makes() -> None:
+    chain = Topology.chain(4)
+    lines = _script(chain, batches=False).splitlines()
+    assert sum("netns add" in line for line in lines) == 4
+    assert sum("type veth" in line for line in lines) == 3
+    assert sum("address add" in line for line in lines) == 6
+    assert sum("nud permanent" in line for line in lines) == 6
+    assert sum("route add" in line for line in lines) == len(chain.routes)
+    assert sum("disable_ipv6" in line for line in lines) == 4
+    assert sum("ip_forward" in line for line in lines) == 2
+
+
+def test_the_command_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "swap", "ledger", "--runs", "1", "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert list(found) == ["swap", "ledger"]
+    assert set(found["swap"]) >= {"value", "unit", "baseline", "ratio", "runs"}
+    assert "run 1 of 1" in err
+    assert main(["bench", "ledger", "--runs", "1"]) == 0
+    assert capsys.readouterr().out.startswith("ledger: ")
+
+
+def test_every_benchmark_named_by_the_command_is_here() -> None:
+    assert set(BENCHMARKS) == {"generator", "drop", "compile", "swap", "topology", "ledger"}
