@@ -86,12 +86,12 @@ class Interface:
     @property
     def mtu(self) -> int:
         """The MTU as the kernel has it now."""
-        return self.host.rtnl.link(self.ifindex).mtu
+        return self.host.run(self.host.rtnl.link, self.ifindex).mtu
 
     @property
     def up(self) -> bool:
         """Whether the interface is up."""
-        return self.host.rtnl.link(self.ifindex).up
+        return self.host.run(self.host.rtnl.link, self.ifindex).up
 
     def run(self, function: Callable[..., T], *args: Any) -> T:
         """The result of ``function(*args)`` in this interface's namespace."""

@@ -211,6 +211,11 @@ class Lab:
             self.attached.remove(link)
             self.tell("info", f"{link.program.name} detached from {link.interface.where}.")
 
+    def count_bulks(self) -> None:
+        """Count redirected frames bulk by bulk from now on: needed where several threads send at once."""
+        with self.traffic.hold_still():
+            self.observer.watch_bulks()
+
     def sample(self) -> Sample:
         """One reading of every counter of the lab, taken while the lab's own generators hold still."""
         self._check_open("to read its counters")

@@ -56,6 +56,7 @@ class _Difference:
     rx_drops: int  # redirects that failed, skbs that could not be made
     xdp_xmit: int  # taken from a redirect (or a generator) for sending
     xdp_xmit_errors: int
+    driver_xmit_errors: int  # the same by the driver's own counter, which tx_dropped includes
 
     @classmethod
     def between(cls, old: InterfaceCounters, new: InterfaceCounters) -> _Difference:
@@ -76,14 +77,15 @@ class _Difference:
             queues("rx xdp_tx"),
             queues("rx xdp_tx_errors"),
             queues("rx drops"),
-            queues("tx xdp_xmit"),
+            new.bulks.sent - old.bulks.sent,
+            new.bulks.dropped - old.bulks.dropped,
             queues("tx xdp_xmit_errors"),
         )
 
     @property
     def stack_drops(self) -> int:
         """Packets of the stack that found the peer's ring full."""
-        return self.tx_dropped - self.xdp_tx_errors - self.xdp_xmit_errors
+        return self.tx_dropped - self.xdp_tx_errors - self.driver_xmit_errors
 
     @property
     def stack_sent(self) -> int:
@@ -196,7 +198,9 @@ class _Change:
         """Losses in the veth driver: full rings, and what it could not send or redirect."""
         for where, change in self.interfaces.items():
             full = change.stack_drops + change.xdp_xmit_errors
-            yield _loss("ring full", f"after {where}", full, "tx_dropped, driver: tx xdp_xmit_errors")
+            yield _loss(
+                "ring full", f"after {where}", full, "tx_dropped, xdp_xmit_errors or tracepoint xdp_devmap_xmit"
+            )
             yield _loss("XDP_TX refused", where, change.xdp_tx_errors, "driver: rx xdp_tx_errors")
             yield _loss("rx drops (driver)", where, change.rx_drops, "driver: rx drops")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from labkit.errors import LabError
+from labkit.observe.bulk import Bulks, BulkWatch
 from labkit.observe.drops import DropKey, DropWatch
 from labkit.observe.protocols import read_protocols, read_waiting_bytes
 from labkit.observe.verdicts import Tally, VerdictBook
@@ -22,7 +23,10 @@ __all__ = ["HostCounters", "InterfaceCounters", "Observer", "Sample"]
 
 @dataclass(frozen=True)
 class InterfaceCounters:
-    """``link``: rtnetlink's statistics; ``driver``: the driver's own; ``mode``: of the XDP program there, "" for none."""
+    """``link``: rtnetlink's statistics; ``driver``: the driver's own; ``mode``: of the XDP program there, "" for none.
+
+    ``bulks`` is what the driver took and refused of redirected frames, exact also where its own counters are not.
+    """
 
     host: str
     netns: int
@@ -30,6 +34,7 @@ class InterfaceCounters:
     link: Mapping[str, int]
     driver: Mapping[str, int]
     mode: str
+    bulks: Bulks
 
     def queues(self, counter: str) -> int:
         """A per-queue counter of the driver summed over queues: ``rx xdp_drops`` sums ``rx_queue_*_xdp_drops``."""
@@ -37,6 +42,15 @@ class InterfaceCounters:
         return sum(
             value for key, value in self.driver.items() if key.startswith(f"{side}_queue_") and _tail(key) == name
         )
+
+
+def _queues(driver: Mapping[str, int], counter: str) -> int:
+    side, _, name = counter.partition(" ")
+    return sum(value for key, value in driver.items() if key.startswith(f"{side}_queue_") and _tail(key) == name)
+
+
+def _driver_bulks(driver: Mapping[str, int]) -> Bulks:
+    return Bulks(_queues(driver, "tx xdp_xmit"), _queues(driver, "tx xdp_xmit_errors"))
 
 
 def _tail(key: str) -> str:
@@ -76,6 +90,7 @@ class Observer:
         self.verdicts = VerdictBook()
         self.notes: list[str] = []
         self._drops: DropWatch | None = None
+        self._bulks: BulkWatch | None = None
         try:
             self._drops = DropWatch([host.inode for host in lab.hosts.values()])
         except LabError as error:
@@ -87,12 +102,27 @@ class Observer:
         """Note a link, so that its program's count stays in the ledger after it is gone."""
         self.verdicts.attached(link)
 
+    def watch_bulks(self) -> None:
+        """Count redirected frames exactly though several CPUs send them; call it while traffic holds still."""
+        if self._bulks is not None:
+            return
+        before = {}
+        for each in self._lab.interfaces:
+            before[(each.host.inode, each.ifindex)] = _driver_bulks(each.driver_statistics())
+        try:
+            self._bulks = BulkWatch([host.inode for host in self._lab.hosts.values()], before)
+        except LabError as error:
+            self.notes.append(
+                f"{error.message} With several senders a few frames may be missing from a full ring's count."
+            )
+
     def sample(self) -> Sample:
         """Read everything now. The reading is consistent where traffic holds still (``Lab.sample`` sees to that)."""
         interfaces: dict[str, InterfaceCounters] = {}
+        bulks = self._bulks.read() if self._bulks is not None else {}
         hosts: dict[str, HostCounters] = {}
         for host in self._lab.hosts.values():
-            hosts[host.name], found = host.run(self._read_host, host)
+            hosts[host.name], found = host.run(self._read_host, host, bulks)
             interfaces.update(found)
         strangers = [note for host in self._lab.hosts.values() for note in self._strangers(host, hosts[host.name])]
         return Sample(
@@ -106,18 +136,22 @@ class Observer:
             tuple(self.notes + strangers),
         )
 
-    def _read_host(self, host: Host) -> tuple[HostCounters, dict[str, InterfaceCounters]]:
+    def _read_host(
+        self, host: Host, bulks: Mapping[tuple[int, int], Bulks]
+    ) -> tuple[HostCounters, dict[str, InterfaceCounters]]:
         """Runs on the host's thread: one hop for all its counters."""
         interfaces = {}
         for each in host.interfaces.values():
             link = next((link for link in self._lab.attached if link.interface.where == each.where), None)
+            driver = host.ethtool.statistics(each.name)
             interfaces[each.where] = InterfaceCounters(
                 host.name,
                 host.inode,
                 each.ifindex,
                 host.rtnl.statistics(each.ifindex),
-                host.ethtool.statistics(each.name),
+                driver,
                 link.mode if link is not None else "",
+                bulks.get((host.inode, each.ifindex)) or _driver_bulks(driver),
             )
         queued = {sink.where: sink.queued() for sink in self._lab.sinks if sink.host is host}
         return HostCounters(read_protocols(), queued, read_waiting_bytes()), interfaces
@@ -134,5 +168,6 @@ class Observer:
 
     def close(self) -> None:
         """Let go of the probes. Safe to call again."""
-        if self._drops is not None:
-            self._drops.close()
+        for watch in (self._drops, self._bulks):
+            if watch is not None:
+                watch.close()

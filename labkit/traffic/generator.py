@@ -10,12 +10,11 @@ import os
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-import labkit
 from labkit.compile import compile_source
 from labkit.compile.diagnose import verifier_error
+from labkit.compile.source import lesson_directory
 from labkit.errors import TrafficError
 from labkit.interface import Interface
 from labkit.kernel import bpf
@@ -27,9 +26,8 @@ from labkit.uapi import AttachType, TestRunFlag, XdpFlag
 __all__ = ["LARGEST_FRAME", "SMALLEST_FRAME", "Generator", "generate"]
 
 SMALLEST_FRAME = 14  # ETH_HLEN
-# One page less headroom, struct skb_shared_info and struct xdp_frame: bpf_test_init, net/bpf/test_run.c.
-LARGEST_FRAME = os.sysconf("SC_PAGE_SIZE") - 256 - 320
-_SOURCE = Path(labkit.__file__).resolve().parent.parent / "bpf" / "lab" / "generator.c"
+# One page less headroom, struct skb_shared_info and struct xdp_page_head: bpf_prog_test_run_xdp, net/bpf/test_run.c.
+LARGEST_FRAME = os.sysconf("SC_PAGE_SIZE") - 256 - 320 - 112
 _MOST_PACKETS = 10_000_000_000
 _LOOPBACK = 1
 _CHUNK_S = 0.005  # how long one burst should take: short, so that readers of counters wait little
@@ -98,6 +96,8 @@ class Generator:
         prepare_receiver(self.interface.peer)
         self._program = self._load()
         self._parking = _Parking(self._program)
+        if self.threads > 1:
+            self.interface.host.lab.count_bulks()
         self._began = time.perf_counter()
         self.interface.host.lab.traffic.started(self)
         for number in range(self.threads):
@@ -106,7 +106,7 @@ class Generator:
         return self
 
     def _load(self) -> Program:
-        spec = compile_source(path=_SOURCE)
+        spec = compile_source(path=lesson_directory() / "lab" / "generator.c")
         name = "generate_flows" if self.flows > 1 else "generate"
         program = load_program(spec, name, explain=verifier_error)
 
@@ -129,9 +129,9 @@ class Generator:
             if not take:
                 break
             with board.chunk():
-                began = time.perf_counter()
+                began = time.thread_time()  # what it cost, not how long others had the CPU meanwhile
                 number = self._burst(take)
-                took = time.perf_counter() - began
+                took = time.thread_time() - began
                 sent = 0 if number else take
                 board.generated(self.interface.where, sent)
             self._account(sent, take - sent, number)
@@ -200,7 +200,16 @@ class Generator:
             self._program.close()
         if self._parking is not None:
             self._parking.close()
-        return self.report
+        report = self.report
+        if report.failed and not report.sent:
+            raise TrafficError(
+                f"No frame left {self.interface.where}.",
+                tried=f"to generate frames of {len(self.frame)} bytes",
+                on=self.interface.where,
+                detail=", ".join(f"{name}: {count:,}" for name, count in report.failures.items()),
+                remedy="labkit doctor tells whether this kernel has live frames in BPF_PROG_TEST_RUN",
+            )
+        return report
 
     def stop(self) -> TrafficReport:
         """Stop after the burst under way, and report. Safe to call again."""

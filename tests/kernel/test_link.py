@@ -103,5 +103,5 @@ def test_only_interfaces_of_the_lab(lab: lk.Lab, verdicts: lk.ProgramSpec) -> No
 
 
 def test_unknown_function_names_the_choices(lab: lk.Lab, verdicts: lk.ProgramSpec) -> None:
-    with pytest.raises(lk.LabError, match="no function 'drp'.*drop"):
+    with pytest.raises(lk.LabError, match=r"no function 'drp'.*drop"):
         lab.load(verdicts, "drp")

@@ -85,7 +85,7 @@ def test_per_cpu_values_are_summed_or_listed(maps: dict[str, lk.Map]) -> None:
 
 @pytest.mark.parametrize("value", [-1, 1 << 32, "one", None, b"abc", [1]])
 def test_values_that_do_not_fit_are_refused(maps: dict[str, lk.Map], value: object) -> None:
-    with pytest.raises(lk.MapError, match="whole number from 0 to 4294967295|does not fit"):
+    with pytest.raises(lk.MapError, match=r"whole number from 0 to 4294967295|does not fit"):
         maps["numbers"][0] = value
     assert maps["numbers"][0] == 0
 

@@ -1,0 +1,272 @@
+"""LivePanel over a real lab: what it shows is what the kernel counted, and it ends when it should."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labkit.compile import compile_source
+from labkit.errors import AttachError, StateError, TrafficError
+from labkit.lab import Lab
+from labkit.program.program import Program
+from labkit.topology import Topology
+from labkit.traffic.frames import udp
+from labkit.traffic.generator import Generator, generate
+from labkit.widgets import LivePanel
+
+BPF = Path(__file__).resolve().parents[2] / "bpf"
+PACKETS = 10_007
+
+
+def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def panel_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("panel-")]
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with Lab(Topology.pair(), name="panel") as lab:
+        yield lab
+    assert panel_threads() == []
+
+
+def load(lab: Lab, name: str) -> Program:
+    return lab.load(compile_source(path=BPF / f"{name}.c"), name)
+
+
+def say(panel: LivePanel, kind: str, **values: Any) -> None:
+    """What the browser says."""
+    panel._heard(panel, {"type": kind, **values}, [])
+
+
+def row(panel: LivePanel, name: str) -> int:
+    return sum(r["packets"] for r in panel.frame["ledger"]["rows"] if r["name"] == name)
+
+
+def test_it_shows_what_the_kernel_counted(lab: Lab, capfd: pytest.CaptureFixture[str]) -> None:
+    load(lab, "drop_all").attach(lab["server"]["eth0"])
+    panel = LivePanel(lab)
+    generate(lab["client"]["eth0"], udp(lab["client"], lab["server"]), PACKETS)
+    until(lambda: panel.refresh() or row(panel, "dropped by the program") == PACKETS)
+    assert row(panel, "sent") == PACKETS
+    assert panel.frame["ledger"]["unaccounted"] == 0
+    (program,) = panel.frame["programs"]
+    assert (program["name"], program["mode"]) == ("drop_all", "native")
+    assert program["verdicts"] == {"DROP": PACKETS}
+    assert panel.frame["state"] == "stopped"
+    assert not panel.errors
+    assert capfd.readouterr() == ("", "")
+
+
+def test_it_ticks_while_somebody_looks_and_not_otherwise(lab: Lab) -> None:
+    panel = LivePanel(lab, interval_s=0.01)
+    until(lambda: panel.ticker.waiting)
+    assert panel.frame["seq"] == 2
+    for _ in range(5):
+        say(panel, "hello")
+        until(lambda: panel.ticker.waiting)
+    assert panel.frame["seq"] == 12
+    say(panel, "ack", seq=12)
+    until(lambda: panel.frame["seq"] == 14)
+
+
+def test_its_controls_work_the_lab(lab: Lab) -> None:
+    programs = {"drop": load(lab, "drop_all"), "pass": load(lab, "pass")}
+    panel = LivePanel(lab, programs)
+    assert [c["id"] for c in panel.controls] == ["program", "mode", "rate_pps", "size_bytes", "threads"]
+    say(panel, "control", id="program", value="drop")
+    say(panel, "control", id="rate_pps", value=20_000)
+    say(panel, "control", id="size_bytes", value=128)
+    say(panel, "action", name="start")
+    assert panel.frame["state"] == "running"
+    assert panel.frame["hosts"]["client"] == ["generator, 1 thread", "128 B, 1 flow, at 20 kpps"]
+    until(lambda: panel.refresh() or row(panel, "dropped by the program") > 1009)
+    assert panel.frame["links"][0]["pps_ab"] > 0
+    assert panel.frame["series"][0]["pps"] > 0
+    say(panel, "control", id="threads", value=2)
+    assert panel.frame["hosts"]["client"][0] == "generator, 2 threads"
+    say(panel, "action", name="stop")
+    assert panel.frame["state"] == "stopped"
+    assert lab.ledger().unaccounted == 0
+    say(panel, "action", name="reset")
+    assert (panel.frame["state"], row(panel, "sent")) == ("idle", 0)
+    assert lab.attached[0].program is programs["drop"]
+    say(panel, "control", id="program", value="none")
+    assert lab.attached == []
+    assert not panel.errors
+
+
+def test_a_swap_under_traffic_loses_nothing(lab: Lab) -> None:
+    programs = {"drop": load(lab, "drop_all"), "pass": load(lab, "pass")}
+    panel = LivePanel(lab, programs)
+    panel.set(program="drop", rate_pps=50_000)
+    link = lab.attached[0]
+    panel.start()
+    for label in ("pass", "drop") * 3:
+        until(lambda: panel.refresh() or panel.frame["links"][0]["pps_ab"] > 0)
+        panel.set(program=label)
+        assert lab.attached == [link], "the same link, with another program"
+    panel.stop()
+    ledger = lab.ledger()
+    assert ledger.unaccounted == 0
+    assert ledger.losses["XDP_DROP"] + ledger.losses["NO_SOCKET"] == ledger.sent - ledger.delivered
+
+
+def test_an_attached_program_is_offered_by_its_name(lab: Lab) -> None:
+    program = load(lab, "drop_all")
+    program.attach(lab["server"]["eth0"], mode="generic")
+    panel = LivePanel(lab)
+    choice, mode = panel.controls[:2]
+    assert (choice["options"], choice["value"], mode["value"]) == (["drop_all", "none"], "drop_all", "generic")
+    panel.set(program="none")
+    panel.set(program="drop_all", mode="native")
+    assert [(link.program, link.mode) for link in lab.attached] == [(program, "native")]
+
+
+def test_what_goes_wrong_is_shown_and_kept(lab: Lab) -> None:
+    panel = LivePanel(lab, {"gone": load(lab, "drop_all")})
+    panel.controller.choice.programs["gone"].close()
+    say(panel, "control", id="program", value="gone")
+    assert isinstance(panel.errors[-1], StateError)
+    assert panel.frame["error"] == {
+        "text": "The program drop_all is closed.",
+        "remedy": "Load it again: run the cell that calls lab.load(…).",
+    }
+    say(panel, "control", id="program", value="never heard of")
+    assert isinstance(panel.errors[-1], AttachError)
+    say(panel, "control", id="speed", value=7)
+    say(panel, "control", id="threads", value=0)
+    assert [type(error) for error in panel.errors][-2:] == [TrafficError, TrafficError]
+    say(panel, "action", name="explode")
+    assert isinstance(panel.errors[-1], KeyError)
+    assert panel.frame["error"]["text"] == "KeyError: 'explode'"
+    say(panel, "control", id="rate_pps", value=5000)
+    assert panel.frame["error"] is None
+    assert len(panel.errors) == 5
+    with pytest.raises(TrafficError, match="threads can't be 1000"):
+        panel.set(threads=1000)
+
+
+def test_a_broken_tick_is_shown_once_and_mends_itself(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = LivePanel(lab, interval_s=0.01)
+
+    def broken() -> None:
+        raise OSError(5, "broken counters")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lab, "sample", broken)
+        for _ in range(3):
+            until(lambda: panel.ticker.waiting)
+            say(panel, "hello")
+        until(lambda: panel.errors)
+        assert "broken counters" in panel.frame["error"]["text"]
+        until(lambda: panel.ticker.waiting)
+        assert len(panel.errors) == 1
+    say(panel, "hello")
+    until(lambda: panel.frame["error"] is None)
+
+
+def test_another_panel_of_the_lab_takes_over_with_the_traffic(lab: Lab) -> None:
+    first = LivePanel(lab)
+    first.set(rate_pps=20_000)
+    first.start()
+    second = LivePanel(lab)
+    assert (first.ended, first.frame["state"]) == ("replaced", "replaced")
+    assert panel_threads() == ["panel-panel"]
+    assert second.frame["state"] == "running"
+    assert second.controls[2]["value"] == 20_000
+    say(first, "action", name="stop")
+    assert second.controller.sending, "a replaced panel has nothing to say"
+    assert first.comm is not None, "its picture stays on the page"
+    third = LivePanel(lab)
+    assert first.comm is None, "only one replaced panel is kept"
+    third.close()
+    assert not third.controller.sending
+    assert panel_threads() == []
+    third.close()
+
+
+def test_panels_of_two_labs_live_side_by_side(lab: Lab) -> None:
+    with Lab(Topology.router(), name="other") as other:
+        panels = [LivePanel(lab), LivePanel(other)]
+        assert [panel.ended for panel in panels] == [None, None]
+        assert sorted(panel_threads()) == ["panel-other", "panel-panel"]
+    assert [panel.ended for panel in panels] == [None, "closed"]
+
+
+def test_the_end_of_the_lab_is_the_end_of_the_panel(lab: Lab) -> None:
+    panel = LivePanel(lab)
+    panel.start()
+    lab.close()
+    assert (panel.ended, panel.frame["state"]) == ("closed", "closed")
+    assert panel_threads() == []
+    assert repr(panel) == "<live panel of panel: closed>"
+    say(panel, "action", name="start")
+    assert not panel.errors
+    assert panel.refresh() is None
+
+
+def test_a_lab_made_again_gets_its_panel_again(lab: Lab) -> None:
+    first = LivePanel(lab)
+    with Lab(Topology.pair(), name="panel") as again:
+        assert first.ended == "closed"
+        second = LivePanel(again)
+        assert second.frame["state"] == "idle"
+        assert second.ended is None
+
+
+def test_traffic_of_a_cell_is_shown_and_can_be_stopped(lab: Lab) -> None:
+    panel = LivePanel(lab)
+    source = Generator(lab["client"]["eth0"], udp(lab["client"], lab["server"]), rate_pps=10_000)
+    source.start()
+    panel.refresh()
+    assert panel.frame["state"] == "running"
+    assert panel.frame["hosts"]["client"][0] == "generator, 1 thread"
+    panel.stop()
+    assert not source.running
+    assert panel.frame["state"] in ("stopped", "idle")
+
+
+def test_a_reset_in_a_cell_starts_the_chart_anew(lab: Lab) -> None:
+    panel = LivePanel(lab)
+    epoch = panel.frame["epoch"]
+    lab.reset()
+    panel.refresh()
+    assert panel.frame["epoch"] == epoch + 1
+
+
+@pytest.mark.parametrize("topology", [Topology.router(), Topology.chain(4), Topology.fanout(3)])
+def test_every_shape_has_a_panel(topology: Topology) -> None:
+    with Lab(topology, name="shape") as lab:
+        panel = LivePanel(lab)
+        panel.set(rate_pps=5_000)
+        panel.start()
+        until(lambda: panel.refresh() or panel.frame["links"][0]["pps_ab"] > 0)
+        panel.stop()
+        assert not panel.errors
+        assert set(panel.frame["hosts"]) == set(topology.hosts)
+
+
+def test_the_saved_view_has_a_still_picture(lab: Lab) -> None:
+    panel = LivePanel(lab)
+    bundle = panel._repr_mimebundle_()
+    assert bundle is not None
+    assert "application/vnd.jupyter.widget-view+json" in bundle[0]
+    assert "a still picture" in bundle[0]["text/html"]
+
+
+def test_a_lab_that_is_closed_has_no_panel(lab: Lab) -> None:
+    lab.close()
+    with pytest.raises(StateError, match="is closed"):
+        LivePanel(lab)

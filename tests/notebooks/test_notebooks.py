@@ -1,0 +1,235 @@
+"""The notebooks, run in a real Jupyter kernel: as shipped, and with the exercises solved; each cell twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from labkit import lesson
+from labkit.kernel import bpf
+from labkit.kernel.netns import namespace_inode
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+ALL = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+_LONGEST = 15  # lines of a cell; an exercise's C may be longer
+_LONGEST_C = 25
+
+
+def read(name: str) -> Any:
+    return nbformat.read(NOTEBOOKS / name, as_version=4)
+
+
+def code_cells(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def tagged(cell: Any, kind: str) -> str:
+    """The exercise's id from a tag as ``check:low-ttl``; "" without one."""
+    return next((t.partition(":")[2] for t in cell.metadata.get("tags", []) if t.startswith(f"{kind}:")), "")
+
+
+def exercises_of(notebook: Any) -> list[str]:
+    return [tagged(cell, "check") for cell in code_cells(notebook) if tagged(cell, "check")]
+
+
+def solved(notebook: Any) -> Any:
+    """The student's cells with the reference solutions in place of the stubs."""
+    for cell in code_cells(notebook):
+        if id := tagged(cell, "exercise"):
+            function = lesson.exercise(id).function
+            cell.source = cell.source.replace(lesson.stub(id), (NOTEBOOKS / "solutions" / f"{function}.c").read_text())
+            assert lesson.stub(id) not in cell.source
+    return notebook
+
+
+@dataclass
+class Run:
+    """What a kernel did: outputs of both rounds by cell, the stored progress, what it held at the end."""
+
+    rounds: list[list[Any]]
+    progress: dict[str, Any]
+    namespaces: set[int]
+    programs: set[int]
+
+
+def namespaces_of(pid: int) -> set[int]:
+    found = set()
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        try:
+            found.add(namespace_inode(f"{pid}/task/{tid}"))
+        except OSError:
+            continue
+    return found
+
+
+def programs_of(pid: int) -> set[int]:
+    """Ids of the BPF programs that a process holds descriptors of: /proc/PID/fdinfo."""
+    text = ""
+    for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
+        try:
+            text += entry.read_text()
+        except OSError:
+            continue
+    return {int(number) for number in re.findall(r"^prog_id:\s*(\d+)", text, re.MULTILINE)}
+
+
+def run(notebook: Any, tmp_path: Path) -> Run:
+    """Run every cell, then every cell again in the same kernel; stop at the first error."""
+    progress = tmp_path / "progress.json"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "XDP_LAB_PROGRESS": str(progress),
+        "XDP_LAB_STATE": str(tmp_path / "state"),
+        "LAB_SCALE": os.environ.get("LAB_SCALE", "0.03"),
+    }
+    client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": NOTEBOOKS}})
+    rounds = []
+    with client.setup_kernel(env=environment):
+        for _ in range(2):
+            for index, cell in enumerate(notebook.cells):
+                if cell.cell_type == "code":
+                    client.execute_cell(cell, index)
+            rounds.append([list(cell.outputs) for cell in code_cells(notebook)])
+        pid = client.km.provisioner.pid  # type: ignore[union-attr]
+        held = namespaces_of(pid) - {namespace_inode()}, programs_of(pid)
+    return Run(rounds, json.loads(progress.read_text()), *held)
+
+
+@pytest.fixture
+def no_trace() -> Iterator[list[Run]]:
+    """After the test nothing of the given runs is left on the machine."""
+    runs: list[Run] = []
+    yield runs
+    until = time.monotonic() + 10
+    while left := [what for each in runs for what in left_of(each)]:
+        assert time.monotonic() < until, left
+        time.sleep(0.05)
+
+
+def left_of(each: Run) -> list[str]:
+    left = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            left += [f"namespace {inode} of process {pid}" for inode in namespaces_of(int(pid)) & each.namespaces]
+        except OSError:
+            continue
+    for ident in each.programs:
+        try:
+            os.close(bpf.prog_fd_by_id(ident))
+        except OSError:
+            continue
+        left.append(f"program {ident}")
+    return left
+
+
+def widgets_in(outputs: list[Any]) -> int:
+    return sum(_WIDGET in output.get("data", {}) for output in outputs)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_as_shipped_exactly_the_exercises_fail(name: str, tmp_path: Path, no_trace: list[Run]) -> None:
+    notebook = read(name)
+    done = run(notebook, tmp_path)
+    no_trace.append(done)
+    checks = done.progress["checks"]
+    assert sorted(checks) == sorted(exercises_of(notebook))
+    for id, record in checks.items():
+        assert (record["passed"], record["attempts"]) == (False, 2), id
+    assert done.namespaces
+    assert done.programs
+    for outputs in done.rounds:
+        for cell, shown in zip(code_cells(notebook), outputs, strict=True):
+            if tagged(cell, "check"):
+                assert "Not yet" in shown[0].data["text/plain"]
+            if cell.source.startswith("lk.predict(") or "LivePanel(" in cell.source or "live_rates(" in cell.source:
+                assert widgets_in(shown) == 1, cell.source
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if exercises_of(read(name))])
+def test_with_the_solutions_all_is_green(name: str, tmp_path: Path, no_trace: list[Run]) -> None:
+    notebook = solved(read(name))
+    done = run(notebook, tmp_path)
+    no_trace.append(done)
+    assert {id: record["passed"] for id, record in done.progress["checks"].items()} == dict.fromkeys(
+        exercises_of(notebook), True
+    )
+    for cell, shown in zip(code_cells(notebook), done.rounds[1], strict=True):
+        if tagged(cell, "check"):
+            assert "Solved" in shown[0].data["text/plain"]
+            assert "✗" not in shown[0].data["text/plain"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_measured_rows_are_accounted_for(name: str, tmp_path: Path) -> None:
+    """The figures a lesson rests on: whatever prints a ledger prints one that balances (a static check of the sources)."""
+    source = "\n".join(cell.source for cell in code_cells(read(name)))
+    assert "lab.ledger()" in source
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_file_is_ready_for_students(name: str) -> None:
+    notebook = read(name)
+    nbformat.validate(notebook)
+    assert notebook.metadata.kernelspec.name == "python3"
+    for cell in code_cells(notebook):
+        assert cell.outputs == [], "outputs are to be stripped"
+        assert cell.execution_count is None
+        limit = _LONGEST_C if tagged(cell, "exercise") else _LONGEST
+        assert len(cell.source.splitlines()) <= limit, cell.source
+    assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_headings_have_an_order(name: str) -> None:
+    levels = [
+        len(found[1])
+        for cell in read(name).cells
+        if cell.cell_type == "markdown"
+        for found in re.finditer(r"^(#+) ", cell.source, re.MULTILINE)
+    ]
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    assert all(later <= earlier + 1 for earlier, later in zip(levels, levels[1:], strict=False))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_prediction_is_compared_after_it(name: str) -> None:
+    source = "\n".join(cell.source for cell in code_cells(read(name)))
+    asked = re.findall(r'predict\(\s*"([^"]+)"', source)
+    assert asked
+    for id in asked:
+        assert source.find(f'compare("{id}"') > source.find(f'"{id}"'), id
+
+
+def test_student_cells_hold_the_stubs() -> None:
+    """bpf/exercises and the notebooks must not drift apart."""
+    found = []
+    for name in ALL:
+        cells = code_cells(read(name))
+        for cell, after in zip(cells, cells[1:], strict=False):
+            if id := tagged(cell, "exercise"):
+                found.append(id)
+                assert lesson.stub(id) in cell.source
+                assert tagged(after, "check") == id
+    assert sorted(found) == sorted(each.id for each in lesson.exercises())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_links_lead_somewhere(name: str) -> None:
+    for cell in read(name).cells:
+        if cell.cell_type == "markdown":
+            for target in re.findall(r"\]\(([^)#:]+)\)", cell.source):
+                assert (NOTEBOOKS / target).is_file(), target
