@@ -109,12 +109,14 @@ class Lab:
         for link in self.topology.links:
             a, b = hosts[link.a.host][link.a.interface], hosts[link.b.host][link.b.interface]
             a._peer, b._peer = b, a
+        for end in self.interfaces:
+            end.await_carrier()
         registry.remember(
             self.name,
             tuple(registry.HostRecord(h.name, h.thread.tid, h.inode, h.thread.cookie) for h in hosts.values()),
         )
         self.observer = Observer(self)
-        self._baseline = self.observer.sample()
+        self.baseline = self.observer.sample()
 
     def __getitem__(self, name: str) -> Host:
         try:
@@ -209,6 +211,7 @@ class Lab:
         """Note that a program is off (links call this)."""
         if link in self.attached:
             self.attached.remove(link)
+            self.observer.detached(link)
             self.tell("info", f"{link.program.name} detached from {link.interface.where}.")
 
     def count_bulks(self) -> None:
@@ -230,7 +233,7 @@ class Lab:
         """
         deadline = time.monotonic() + settle_s
         while True:
-            ledger = balance(self._baseline, self.sample())
+            ledger = balance(self.baseline, self.sample())
             if ledger.unaccounted == 0 or time.monotonic() >= deadline:
                 return ledger
             time.sleep(0.002)
@@ -241,12 +244,12 @@ class Lab:
         self.traffic.stop()
         deadline, last = time.monotonic() + 0.5, -1
         while time.monotonic() < deadline:  # let packets on their way arrive, else they would open the new ledger
-            ledger = balance(self._baseline, self.sample())
+            ledger = balance(self.baseline, self.sample())
             if ledger.unaccounted in (0, last):
                 break
             last = ledger.unaccounted
             time.sleep(0.005)
-        self._baseline = self.sample()
+        self.baseline = self.sample()
         self._born = time.monotonic()
         self.events.clear()
         self.tell("info", "Reset: the ledger counts from zero.")

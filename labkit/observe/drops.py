@@ -7,6 +7,7 @@ namespaces of the lab are counted, told apart by inode.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 
@@ -61,6 +62,10 @@ class DropWatch:
             .read()
             .items()
         }
+
+    def paused(self) -> AbstractContextManager[None]:
+        """No counting while it lasts, and no cost."""
+        return self._counter.paused()
 
     def close(self) -> None:
         """Detach. Safe to call again."""

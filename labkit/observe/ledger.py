@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Literal
 
@@ -52,7 +52,7 @@ class Ledger:
     def __init__(
         self, rows: Iterable[Row], seconds: float = 0.0, checks: Iterable[Check] = (), notes: Iterable[str] = ()
     ) -> None:
-        found = list(rows)
+        found = _merged(rows)
         found = [row for row in found if row.packets] or [row for row in found if row.kind == "sent"][:1]
         self.seconds = seconds
         self.checks = tuple(checks)
@@ -120,6 +120,16 @@ class Ledger:
             f'<table style="font-variant-numeric:tabular-nums"><caption>Ledger: every packet</caption>'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{notes}"
         )
+
+
+def _merged(rows: Iterable[Row]) -> list[Row]:
+    """Rows of one fate at one place as one row, in order of their first."""
+    found: dict[tuple[str, str, str], Row] = {}
+    for row in rows:
+        same = found.get((row.kind, row.key, row.where + row.name))
+        packets = row.packets + (same.packets if same else 0)
+        found[(row.kind, row.key, row.where + row.name)] = replace(same or row, packets=packets)
+    return list(found.values())
 
 
 def _total(rows: Iterable[Row], kind: Kind) -> int:

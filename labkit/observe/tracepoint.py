@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from labkit.compile import compile_source
 from labkit.compile.diagnose import verifier_error
@@ -33,6 +34,7 @@ class TracepointCounter:
         offsets: dict[str, tuple[str, ...]],
         namespaces: Iterable[int],
     ) -> None:
+        self._tracepoint = tracepoint
         self._fd: int | None = None
         self._program = load_program(
             compile_source(path=lesson_directory() / "lab" / source),
@@ -57,6 +59,19 @@ class TracepointCounter:
     def map(self, name: str) -> Map:
         """A map of the counting program."""
         return self._program.maps[name]
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Detached while it lasts: it costs nothing then, and misses what happens. Its counts stay."""
+        if self._fd is None:
+            yield
+            return
+        os.close(self._fd)
+        self._fd = None
+        try:
+            yield
+        finally:
+            self._fd = bpf.raw_tracepoint_open(self._tracepoint, self._program.fd)
 
     def close(self) -> None:
         """Detach. Safe to call again."""

@@ -204,6 +204,17 @@ def test_replacing_programs_under_traffic_loses_and_miscounts_nothing(lab: lk.La
     assert all(check.agrees for check in ledger.checks), ledger.checks
 
 
+def test_a_program_that_changes_its_mode_is_counted_once(lab: lk.Lab, verdicts: lk.ProgramSpec) -> None:
+    program = lab.load(verdicts, "drop")
+    for mode in ("native", "generic", "native"):
+        program.attach(lab["server"]["eth0"], mode=mode)
+        lk.generate(lab["client"]["eth0"], frame(lab), FEW)
+    ledger = lab.ledger()
+    assert ledger.losses == {"XDP_DROP": 3 * FEW}
+    assert ledger.unaccounted == 0
+    assert all(check.agrees for check in ledger.checks), ledger.checks
+
+
 def test_counters_go_on_over_an_edit(lab: lk.Lab, verdicts: lk.ProgramSpec) -> None:
     old = lab.load(verdicts, "drop")
     link = old.attach(lab["server"]["eth0"])

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import MISSING, fields
+from typing import Any, TypeVar
 
 import pytest
 
@@ -13,13 +14,21 @@ from labkit.observe.words import Role
 from labkit.topology import Topology
 from labkit.widgets.frame import Badge, Reading, Shown, build_frame, describe_topology, verdicts_at
 
+T = TypeVar("T")
 PAIR = Topology.pair()
 BADGE = Badge("server", "eth0", "drop_all", "native", 412, "f0e1d2c3b4a59687")
 ROLES: dict[str, Role] = {"delivered": "pass", "loss": "drop", "in_flight": "muted"}
 
 
+def filled(kind: type[T], **known: Any) -> T:
+    """An instance with every field that the frame doesn't look at empty."""
+    empty = {field.name: {} for field in fields(kind) if field.default is field.default_factory is MISSING}  # type: ignore[arg-type]
+    return kind(**{**empty, **known})
+
+
 def counters(received: int, driver: Mapping[str, int] | None = None, host: str = "server") -> InterfaceCounters:
-    return InterfaceCounters(host, 1, 2, {"rx_packets": received}, driver or {}, "native")
+    known = {"link": {"rx_packets": received}, "driver": driver or {}, "mode": "native"}
+    return filled(InterfaceCounters, host=host, netns=1, ifindex=2, **known)
 
 
 def sample(time_s: float, received: int = 0, counts: Mapping[str, int] | None = None, **driver: int) -> Sample:
@@ -28,15 +37,7 @@ def sample(time_s: float, received: int = 0, counts: Mapping[str, int] | None = 
         "server eth0": counters(received, driver),
     }
     tally = {} if counts is None else {7: Tally("drop_all", ("server eth0",), "native", counts)}
-    return Sample(
-        time_s,
-        interfaces,
-        hosts={},
-        verdicts=tally,
-        drops={},
-        generated={"client eth0": received},
-        discarded={},
-    )
+    return filled(Sample, time_s=time_s, interfaces=interfaces, verdicts=tally)
 
 
 def ledger(sent: int, *rows: tuple[Any, str, str, int], notes: tuple[str, ...] = ()) -> Ledger:

@@ -1,0 +1,98 @@
+"""A map of counters as a live table: what it holds, and what it gains a second."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from html import escape
+
+import ipywidgets as widgets
+
+from labkit.errors import LabError
+from labkit.lab import Lab
+from labkit.program.map import Map
+
+__all__ = ["MapRates"]
+
+_shown: dict[str, MapRates] = {}
+
+
+class MapRates(widgets.HTML):  # type: ignore[misc]  # ipywidgets has no types
+    """Rows of ``counters`` that are not 0, with their rate; ``names`` says what a key means.
+
+    Reads on a thread of its own until ``stop()``, the lab's end, or another table of the same map name in the same lab.
+    """
+
+    def __init__(
+        self,
+        lab: Lab,
+        counters: Map,
+        names: Mapping[int, str] | None = None,
+        *,
+        unit: str = "packets",
+        interval_s: float = 0.25,
+    ) -> None:
+        super().__init__()
+        self._lab, self._counters, self._names, self._unit, self._interval_s = (
+            lab,
+            counters,
+            names or {},
+            unit,
+            interval_s,
+        )
+        self._ended = threading.Event()
+        self._before: tuple[float, dict[int, int]] | None = None
+        self._place = f"{lab.name} {counters.name}"
+        if self._place in _shown:
+            _shown[self._place].stop()
+        _shown[self._place] = self
+        lab.on_close(self.stop)
+        self._show()
+        self._thread = threading.Thread(target=self._run, name=f"rates-{counters.name}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop reading; what was shown last stays. Safe to call again."""
+        self._ended.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join(2)
+        if _shown.get(self._place) is self:
+            del _shown[self._place]
+
+    def close(self) -> None:
+        """Stop, and take the table off the page."""
+        if hasattr(self, "_thread"):
+            self.stop()
+        super().close()
+
+    def _run(self) -> None:
+        """A thread's exception would go unseen: whatever ends the reading is shown."""
+        while not self._ended.wait(self._interval_s):
+            try:
+                self._show()
+            except LabError as error:
+                self.value += f"<p>{escape(error.message)} {escape(error.remedy)}</p>"
+                return
+            except Exception as error:
+                self.value += f"<p>The table stopped: {escape(str(error))}</p>"
+                return
+
+    def _show(self) -> None:
+        now, held = time.monotonic(), {key: value for key, value in self._counters.items() if value}
+        past = self._before
+        rates = {}
+        if past is not None:
+            rates = {key: (value - past[1].get(key, 0)) / (now - past[0]) for key, value in held.items()}
+        self._before = (now, held)
+        rows = "".join(
+            f"<tr><td>{escape(self._names.get(key, str(key)))}</td><td style='text-align:right'>{value:,}</td>"
+            f"<td style='text-align:right'>{rates.get(key, 0):,.0f}</td></tr>"
+            for key, value in sorted(held.items())
+        )
+        rows = rows or "<tr><td colspan='3'>nothing counted yet</td></tr>"
+        self.value = (
+            f"<table style='font-variant-numeric:tabular-nums'><caption>{escape(self._counters.name)}, live</caption>"
+            f"<thead><tr><th scope='col'>protocol</th><th scope='col'>{escape(self._unit)}</th>"
+            f"<th scope='col'>{escape(self._unit)}/s</th></tr></thead><tbody>{rows}</tbody></table>"
+        )

@@ -1,0 +1,304 @@
+// The panel: puts the parts together and keeps the talk with Python going.
+//
+// Python sets `frame` once a tick; the browser answers {type: "ack", seq}. A panel out of sight doesn't answer, and
+// Python stops until it hears {type: "hello"}. Nothing is ever asked of the network.
+
+const DEAD = new Set(["replaced", "closed"]);
+const SILENCE_MS = 6000;
+const STATE_WORDS = {
+  idle: "idle",
+  running: "running",
+  stopped: "stopped",
+  replaced: "replaced",
+  closed: "closed",
+  error: "error",
+};
+const NOTICES = {
+  replaced: "Replaced by the panel of the same lab that was shown later.",
+  closed: "The lab is closed. Run this cell again, from the one that makes the lab, to start anew.",
+  lost: "No answer from the kernel: it is busy, or gone. This is the last picture. If it is gone, run the cells again.",
+};
+
+function render({ model, el }) {
+  const parts = makeFrame(el);
+  const art = makeTopology(parts.art);
+  const chart = makeChart(parts.chart);
+  const ledger = makeLedger(parts.ledger);
+  const controls = makeControls(parts.controls, (id, value) => say({ type: "control", id, value }));
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
+  const cleanups = [];
+  // A saved notebook's panel has no kernel behind it: the first word is waited for less long than the later ones.
+  let [inView, paused, lost, heard] = [true, false, false, performance.now() - SILENCE_MS / 2];
+  let hellos = 0;
+  let latest = model.get("frame") ?? {};
+  let [lastSeq, lastEpoch] = [-1, undefined];
+
+  const visible = () => inView && !document.hidden;
+  const animation = makeAnimation(
+    () => art.flows,
+    () => visible() && !still.matches && !paused && !lost && !DEAD.has(latest.state),
+  );
+  const say = (message) => {
+    if (DEAD.has(latest.state)) return;
+    try {
+      model.send(message);
+    } catch {
+      heard = -Infinity; // the connection has gone, and says so
+    }
+  };
+  const on = (target, name, work) => {
+    target.addEventListener(name, work);
+    cleanups.push(() => target.removeEventListener(name, work));
+  };
+  const listen = (name, work) => {
+    model.on(name, work);
+    cleanups.push(() => model.off(name, work));
+  };
+
+  function draw() {
+    const running = latest.state === "running" && !lost;
+    const offline = lost || DEAD.has(latest.state);
+    art.update(model.get("topology"), { ...latest, offline });
+    ledger.update(latest.ledger);
+    drawHeader(parts, model, latest, { lost, paused, running, offline });
+    controls.enable(!offline);
+    parts.log.update(latest.events ?? []);
+    parts.summary.update(latest);
+    animation.wake();
+  }
+
+  function onFrame() {
+    const next = model.get("frame") ?? {};
+    heard = performance.now();
+    if (!(visible() && !paused) && !DEAD.has(next.state)) return;
+    lost = false;
+    hellos = 0;
+    latest = next;
+    if (next.seq !== lastSeq) {
+      if (next.epoch !== lastEpoch) chart.clear();
+      [lastSeq, lastEpoch] = [next.seq, next.epoch];
+      if (!DEAD.has(next.state)) chart.add(next.series ?? [], performance.now() / 1000);
+    }
+    draw();
+    say({ type: "ack", seq: next.seq });
+  }
+
+  function greet() {
+    if (!visible() || paused) return;
+    heard = performance.now();
+    hellos = 0;
+    say({ type: "hello" });
+  }
+
+  // The dead man's switch: a kernel that has gone can't say so.
+  const watch = setInterval(() => {
+    if (!visible() || paused || DEAD.has(latest.state)) return;
+    const silent = performance.now() - heard;
+    if (silent > SILENCE_MS && !lost) {
+      lost = true;
+      draw();
+    }
+    if (silent > SILENCE_MS / 2 && hellos++ < 5) say({ type: "hello" });
+  }, 1000);
+  cleanups.push(() => clearInterval(watch));
+
+  listen("change:frame", onFrame);
+  listen("change:topology", draw);
+  listen("change:controls", () => controls.update(model.get("controls") ?? []));
+  on(parts.go, "click", () => say({ type: "action", name: latest.state === "running" ? "stop" : "start" }));
+  on(parts.reset, "click", () => say({ type: "action", name: "reset" }));
+  on(parts.pause, "click", () => {
+    paused = !paused;
+    if (paused) draw();
+    else greet();
+  });
+  on(document, "visibilitychange", greet);
+  on(still, "change", () => animation.wake());
+
+  const seen = new IntersectionObserver(([entry]) => {
+    const now = entry.isIntersecting;
+    if (now === inView) return;
+    inView = now;
+    greet();
+  });
+  seen.observe(parts.root);
+  const sized = new ResizeObserver(() => {
+    art.resize(parts.art.clientWidth);
+    chart.resize(parts.chart.clientWidth - 28);
+    draw();
+  });
+  sized.observe(parts.root);
+  cleanups.push(
+    () => seen.disconnect(),
+    () => sized.disconnect(),
+    () => animation.stop(),
+    () => controls.destroy(),
+    () => parts.summary.stop(),
+  );
+
+  art.resize(parts.art.clientWidth || 900);
+  chart.resize((parts.chart.clientWidth || 450) - 28);
+  controls.update(model.get("controls") ?? []);
+  draw();
+  say({ type: "hello" });
+  return () => {
+    for (const work of cleanups.splice(0)) work();
+  };
+}
+
+/** The empty panel. */
+function makeFrame(el) {
+  const name = html("b", { class: "xdp-title" });
+  const title = html("span", { class: "xdp-muted" });
+  const pill = html("span", { class: "xdp-pill" });
+  const go = html("button", { ...OWN_KEYS, type: "button", class: "xdp-button xdp-primary" }, "Start");
+  const reset = html(
+    "button",
+    {
+      ...OWN_KEYS,
+      type: "button",
+      class: "xdp-button",
+      title: "Stop the traffic and count from zero; the programs stay",
+    },
+    "Reset",
+  );
+  const pause = html(
+    "button",
+    {
+      ...OWN_KEYS,
+      type: "button",
+      class: "xdp-button",
+      "aria-pressed": "false",
+      title: "Hold the picture still; the traffic goes on",
+    },
+    "Pause",
+  );
+  const art = html("div", { class: "xdp-topology" });
+  const notes = html("p", { class: "xdp-notes" });
+  const notice = html("p", { class: "xdp-notice", role: "status" });
+  const problem = html("p", { class: "xdp-error", role: "alert" });
+  const chart = html("div", { class: "xdp-cell" }, html("h4", {}, "Packets a second, last 30 s"));
+  const ledger = html("div", { class: "xdp-cell" });
+  const controls = html("div", { class: "xdp-controls" });
+  const log = html("ol", { class: "xdp-log", "aria-label": "What happened" });
+  const summary = html("p", { class: "xdp-hidden", "aria-live": "polite" });
+  const root = html(
+    "section",
+    { class: "xdp-panel" },
+    html(
+      "div",
+      { class: "xdp-header" },
+      html("div", { class: "xdp-who" }, name, title, pill),
+      html("div", { class: "xdp-do" }, go, reset, pause),
+    ),
+    notice,
+    problem,
+    art,
+    notes,
+    html("div", { class: "xdp-halves" }, chart, ledger),
+    controls,
+    log,
+    summary,
+  );
+  el.classList.add("xdp-root");
+  el.replaceChildren(root);
+  return {
+    root,
+    name,
+    title,
+    pill,
+    go,
+    reset,
+    pause,
+    art,
+    notes,
+    notice,
+    problem,
+    chart,
+    ledger,
+    controls,
+    log: makeLog(log),
+    summary: makeSummary(summary),
+  };
+}
+
+function drawHeader(parts, model, frame, { lost, paused, running, offline }) {
+  const topology = model.get("topology") ?? {};
+  const state = STATE_WORDS[frame.state] ?? "idle";
+  setText(parts.name, topology.name ?? "");
+  setText(parts.title, topology.title ?? "");
+  setAttribute(parts.root, "aria-label", `Live panel of lab ${topology.name ?? ""}`);
+  setText(
+    parts.pill,
+    lost ? "no answer" : paused ? "picture paused" : running ? `running ${formatTime(frame.elapsed_s)}` : state,
+  );
+  setAttribute(
+    parts.pill,
+    "class",
+    `xdp-pill ${lost || frame.state === "error" ? "xdp-bad" : running && !paused ? "xdp-good" : "xdp-muted"}`,
+  );
+  setAttribute(parts.root, "class", offline ? "xdp-panel xdp-offline" : "xdp-panel");
+  setText(parts.go, running ? "Stop" : "Start");
+  setText(parts.pause, paused ? "Resume" : "Pause");
+  setAttribute(parts.pause, "aria-pressed", String(paused));
+  for (const button of [parts.go, parts.reset, parts.pause]) if (button.disabled !== offline) button.disabled = offline;
+  setText(parts.notes, (topology.notes ?? []).join(" "));
+  setShown(parts.notes, Boolean(topology.notes?.length));
+  const notice = lost ? NOTICES.lost : (NOTICES[frame.state] ?? "");
+  setText(parts.notice, notice);
+  setShown(parts.notice, notice !== "");
+  const { text = "", remedy = "" } = frame.error ?? {};
+  setText(parts.problem, text ? `✗ ${text}${remedy ? ` ${remedy}` : ""}` : "");
+  setShown(parts.problem, text !== "");
+}
+
+/** The last few events in words; a line is made once and never changed. */
+function makeLog(list) {
+  const lines = [];
+  const keyOf = ({ t_s, level, text }) => `${t_s}|${level}|${text}`;
+  return {
+    update(events) {
+      const last = events.slice(-5);
+      const keys = last.map(keyOf);
+      if (keys.join("\n") !== lines.map((l) => l.key).join("\n")) {
+        for (const line of lines.splice(0)) if (!keys.includes(line.key)) line.node.remove();
+        const kept = new Map([...list.children].map((node) => [node.dataset.key, node]));
+        last.forEach((event, i) => {
+          const word = { warning: "Mind: ", error: "Failed: " }[event.level] ?? "";
+          const node =
+            kept.get(keys[i]) ??
+            html(
+              "li",
+              { "data-key": keys[i], class: `xdp-${event.level}` },
+              html("b", {}, formatTime(event.t_s)),
+              ` ${word}${event.text}`,
+            );
+          list.append(node);
+          lines.push({ key: keys[i], node });
+        });
+      }
+      setShown(list, lines.length > 0);
+    },
+  };
+}
+
+/** A sentence for those who listen: at most every two seconds, and only when there is news in two digits. */
+function makeSummary(node) {
+  let words = "";
+  const speak = throttle(() => setText(node, words), 2000);
+  return {
+    update({ state, series = [], ledger }) {
+      const rates = series.filter((s) => s.pps > QUIET_PPS).map((s) => `${s.label} ${formatRate(s.pps, 2)}`);
+      const missing = ledger?.unaccounted;
+      const total =
+        state === "running" || !Number.isFinite(missing) ? "" : ` ${formatCount(missing)} packets unaccounted for.`;
+      const next = `${STATE_WORDS[state] ?? "idle"}${rates.length ? `: ${rates.join(", ")}` : ""}.${total}`;
+      if (next === words) return;
+      words = next;
+      speak();
+    },
+    stop: speak.cancel,
+  };
+}
+
+export default { render };

@@ -1,0 +1,224 @@
+"""The lessons in a real JupyterLab, in a real Chromium: what a student does, and what the student must not see.
+
+The server is started by ./env/lab itself. Every test ends with a look at the console (no error) and at the requests (none
+but to this machine).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+ARTEFACTS = ROOT / "tests" / "artefacts"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+RUN_ALL_S = 240
+# What JupyterLab itself says about its own plugins; nothing of ours.
+NOISE = re.compile(r"jupyter-widgets.*already registered|Source map|preloaded using link preload", re.IGNORECASE)
+
+
+def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
+        time.sleep(0.1)
+
+
+class Server:
+    """./env/lab in a copy of the notebooks, so that saving changes nothing of ours."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        environment = {
+            **os.environ,
+            "JUPYTER_TOKEN": "for-the-test",
+            "XDG_STATE_HOME": str(home / "state"),
+            "XDP_LAB_PROGRESS": str(home / "progress.json"),
+            "LAB_SCALE": "0.02",
+        }
+        self._log = (home / "server.log").open("w")
+        self._process = subprocess.Popen(
+            [ROOT / "env" / "lab", "--no-browser"], stdout=self._log, stderr=self._log, env=environment, cwd=ROOT
+        )
+        wait_for(lambda: self._address() or self._process.poll() is not None, 60, "JupyterLab's address")
+        assert self._process.poll() is None, self.said()
+
+    def said(self) -> str:
+        return (self.home / "server.log").read_text()
+
+    def _address(self) -> str:
+        found = re.search(r"http://127\.0\.0\.1:\d+/", self.said())
+        return found[0] if found else ""
+
+    def page(self, notebook: str) -> str:
+        return f"{self._address()}lab/tree/notebooks/{notebook}?token=for-the-test&reset"
+
+    def close(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(timeout=30)
+        self._log.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    before = {path: path.read_bytes() for path in (ROOT / "notebooks").glob("*.ipynb")}
+    running = Server(tmp_path_factory.mktemp("jupyter"))
+    yield running
+    running.close()
+    for path, content in before.items():
+        assert path.read_bytes() == content, f"{path.name} was changed by looking at it"
+    shutil.rmtree(ROOT / "notebooks" / ".ipynb_checkpoints", ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def context() -> Iterator[BrowserContext]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        yield browser.new_context(viewport={"width": 1500, "height": 1100})
+        browser.close()
+
+
+class Notebook:
+    """A notebook in the browser: runs its cells, finds its widgets, and remembers what went wrong."""
+
+    def __init__(self, context: BrowserContext, server: Server, name: str) -> None:
+        self.complaints: list[str] = []
+        self.strangers: list[str] = []
+        self.page: Page = context.new_page()
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", self._request)
+        self.page.goto(server.page(name))
+        # A notebook that is still being read shows one empty cell; a run asked for then asks for a kernel first.
+        self.page.locator(".jp-Notebook .jp-Cell").nth(5).wait_for(timeout=60_000)
+        self._wait_for_kernel()
+
+    def _console(self, message: object) -> None:
+        kind, text = message.type, message.text  # type: ignore[attr-defined]
+        if kind == "error" and not NOISE.search(text):
+            self.complaints.append(text)
+
+    def _request(self, request: object) -> None:
+        url = urlsplit(request.url)  # type: ignore[attr-defined]
+        if url.scheme not in ("data", "blob") and url.hostname not in ("127.0.0.1", "localhost"):
+            self.strangers.append(request.url)  # type: ignore[attr-defined]
+
+    def _wait_for_kernel(self) -> None:
+        self.page.locator(".jp-StatusBar-TextItem", has_text="| Idle").first.wait_for(timeout=60_000)
+
+    def command(self, menu: str, item: str) -> None:
+        self.page.locator(".lm-MenuBar-itemLabel", has_text=re.compile(f"^{menu}$")).click()
+        self.page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{item}")).first.click()
+
+    def run_all(self) -> None:
+        self.command("Run", "Run All Cells")
+        wait_for(self._done, RUN_ALL_S, "all cells to run")
+
+    def prompts(self) -> list[str]:
+        return self.page.evaluate(
+            "() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map(e => e.textContent)"
+        )
+
+    def _done(self) -> bool:
+        """Whether every cell has its number: one that waits or runs shows [*], one not yet run [ ]."""
+        prompts = self.prompts()
+        return bool(prompts) and all(re.search(r"\d", prompt) for prompt in prompts)
+
+    def panel(self) -> Locator:
+        """The first live panel, scrolled into view: what is out of view, JupyterLab doesn't render."""
+        panel = self.page.locator(".xdp-panel").first
+        panel.wait_for(timeout=30_000, state="attached")
+
+        def in_view() -> bool:
+            panel.evaluate("e => e.scrollIntoView({block: 'center'})")
+            box = panel.bounding_box()
+            return box is not None and 0 <= box["y"] < 800
+
+        wait_for(in_view, 20, "the panel to come into view")
+        return panel
+
+    def errors(self) -> list[str]:
+        return self.page.locator(
+            '[data-mime-type="application/vnd.jupyter.stderr"], .jp-RenderedText[data-mime-type*="error"]'
+        ).all_inner_texts()
+
+    def close(self) -> None:
+        assert self.strangers == []
+        assert self.complaints == []
+        self.page.close()
+
+
+def sent(panel: Locator) -> int:
+    """The number in the ledger's first row."""
+    text = panel.locator("table tbody tr").first.locator("td").all_inner_texts()
+    numbers = [cell.replace(",", "") for cell in text if cell.replace(",", "").isdigit()]
+    return int(numbers[0])
+
+
+@pytest.fixture
+def open_notebook(context: BrowserContext, server: Server) -> Iterator[Callable[[str], Notebook]]:
+    opened: list[Notebook] = []
+
+    def open_(name: str) -> Notebook:
+        opened.append(Notebook(context, server, name))
+        return opened[-1]
+
+    yield open_
+    for notebook in opened:
+        notebook.close()
+
+
+def test_the_drop_lesson_runs_and_its_counter_moves(open_notebook: Callable[[str], Notebook]) -> None:
+    notebook = open_notebook("01-drop.ipynb")
+    assert notebook.page.locator(".jp-Dialog").count() == 0
+    notebook.run_all()
+    assert notebook.errors() == []
+    panel = notebook.panel()
+    panel.get_by_role("button", name="Start").click()
+    wait_for(lambda: sent(panel) > 0, 20, "the counter to move")
+    first = sent(panel)
+    wait_for(lambda: sent(panel) > first, 20, "the counter to move on")
+    assert "unaccounted ✓" in panel.inner_text()
+    panel.get_by_role("button", name="Reset").click()
+    wait_for(lambda: sent(panel) == 0, 20, "the reset")
+    panel.get_by_role("button", name="Start").click()
+    time.sleep(12)  # a picture with a history in its chart
+    ARTEFACTS.mkdir(exist_ok=True)
+    panel.screenshot(path=ARTEFACTS / "lesson-panel.png")
+    panel.get_by_role("button", name="Stop").click()
+    panel.get_by_role("button", name="Start").wait_for(timeout=10_000)
+
+
+def test_restarting_the_kernel_leaves_no_trace_and_the_page_no_ruin(
+    open_notebook: Callable[[str], Notebook], server: Server
+) -> None:
+    notebook = open_notebook("00-tour.ipynb")
+    notebook.run_all()
+    assert notebook.errors() == []
+    notebook.panel().get_by_role("button", name="Start").click()
+    state = Path(os.environ.get("XDG_RUNTIME_DIR", "/run")) / "xdp-lab"
+    records = {path for path in state.glob("tour.*.json") if json.loads(path.read_text())["lab"] == "tour"}
+    assert records
+    notebook.command("Kernel", "Restart Kernel…")
+    notebook.page.locator(".jp-Dialog button", has_text="Restart").click()
+    wait_for(lambda: not any(path.exists() for path in records), 20, "the lab to be gone")
+    assert "model not found" not in notebook.page.locator("body").inner_text()
