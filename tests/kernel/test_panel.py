@@ -71,12 +71,11 @@ def test_it_shows_what_the_kernel_counted(lab: Lab, capfd: pytest.CaptureFixture
 
 def test_it_ticks_while_somebody_looks_and_not_otherwise(lab: Lab) -> None:
     panel = LivePanel(lab, interval_s=0.01)
-    until(lambda: panel.ticker.waiting)
-    assert panel.frame["seq"] == 2
-    for _ in range(5):
+    until(lambda: panel.frame["seq"] == 2)
+    for more in range(4, 14, 2):
         say(panel, "hello")
-        until(lambda: panel.ticker.waiting)
-    assert panel.frame["seq"] == 12
+        until(lambda seq=more: panel.frame["seq"] == seq)
+    assert panel.ticker.waiting
     say(panel, "ack", seq=12)
     until(lambda: panel.frame["seq"] == 14)
 
