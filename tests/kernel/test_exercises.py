@@ -106,6 +106,16 @@ def test_aborted_is_told_from_dropped() -> None:
     assert "dropped, but as XDP_ABORTED" in str(result)
 
 
+def test_a_frame_that_passes_must_stay_as_it_is() -> None:
+    text = """
+    #include <uapi/linux/bpf.h>
+    int cut(struct xdp_md *ctx) { bpf_xdp_adjust_tail(ctx, -1); return XDP_PASS; }
+    """
+    result = lk.check("low-ttl", text)
+    assert "passed, 7 of them altered" in str(result)
+    assert "what passes must stay as it is" in str(result)
+
+
 def test_byte_order_of_the_key_is_named() -> None:
     result = lk.check("source-budget", edited("source-budget", "= ip->saddr", "= ntohl(ip->saddr)"))
     assert any("converted; use ip->saddr as it is" in look for look in result.looks)
