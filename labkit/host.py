@@ -86,6 +86,12 @@ class Host:
         """Enter the permanent neighbours again (the kernel forgets them when an interface goes down)."""
         self.run(self.rtnl.send, self._neighbours())
 
+    def fix_routes(self) -> None:
+        """Enter the static routes again (the kernel forgets those through an interface that goes down)."""
+        for route in self._routes():
+            with contextlib.suppress(FileExistsError):
+                self.run(self.rtnl.send, [route])
+
     def _neighbours(self) -> list[Any]:
         found = []
         for link in self.lab.topology.links:

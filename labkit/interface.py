@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -140,6 +141,21 @@ class Interface:
         """Bring the interface up."""
         self._set("to bring the interface up", rtnl.set_link(self.ifindex, up=True))
         self.host.fix_neighbours()
+        self.host.fix_routes()
+        if self.peer.up:
+            self.await_carrier()
+            self.peer.await_carrier()
+
+    def await_carrier(self, deadline_s: float = 1.0) -> bool:
+        """Wait until frames can leave: whether they can, after ``deadline_s`` at the latest.
+
+        When both ends have come up the kernel opens the queues a little later (net/core/link_watch.c). What is sent
+        before is dropped, and no error tells it.
+        """
+        until = time.monotonic() + deadline_s
+        while not (carries := self.host.run(self.host.rtnl.link, self.ifindex).carries) and time.monotonic() < until:
+            time.sleep(0.001)
+        return carries
 
     def set_down(self) -> None:
         """Take the interface down."""

@@ -109,6 +109,8 @@ class Lab:
         for link in self.topology.links:
             a, b = hosts[link.a.host][link.a.interface], hosts[link.b.host][link.b.interface]
             a._peer, b._peer = b, a
+            for end in (a, b):
+                end.await_carrier()
         for end in self.interfaces:
             end.await_carrier()
         registry.remember(

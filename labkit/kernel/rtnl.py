@@ -47,6 +47,7 @@ _IFF_UP = 1
 _NUD_PERMANENT = 0x80  # include/uapi/linux/neighbour.h
 _RTM_GETSTATS, _RTM_NEWSTATS, _IFLA_STATS_LINK_64 = 94, 92, 1  # include/uapi/linux/rtnetlink.h, if_link.h
 _RTM_GETLINK, _IFLA_MTU, _IFLA_XDP, _IFLA_ADDRESS = 18, 4, 43, 1
+_IFLA_OPERSTATE, _IF_OPER_UP = 16, 6  # include/uapi/linux/if_link.h, if.h
 
 # struct rtnl_link_stats64, include/uapi/linux/if_link.h, in order; older kernels end sooner.
 LINK_STATISTICS = [
@@ -204,7 +205,11 @@ class RtnlSocket:
         return dict(zip(LINK_STATISTICS, struct.unpack_from(f"={len(values) // 8}Q", values), strict=False))
 
     def link(self, ifindex: int) -> LinkState:
-        """MTU, up or not, and what XDP program the link has."""
+        """MTU, up or not, carrying or not, and what XDP program the link has.
+
+        Since Linux 6.8 the question itself makes the kernel finish a change of carrier it still had to work on
+        ("net: core: synchronize link-watch when carrier is queried").
+        """
         body = self._ask(_RTM_GETLINK, struct.pack("=BxHiII", 0, 0, ifindex, 0, 0))
         (flags,) = struct.unpack_from("=I", body, 8)
         attributes = _attributes(body[16:])
@@ -212,19 +217,24 @@ class RtnlSocket:
         # IFLA_XDP_ATTACHED 2, IFLA_XDP_PROG_ID 4: include/uapi/linux/if_link.h
         mode = xdp.get(2, b"\0")[0]
         program = int.from_bytes(xdp.get(4, b"\0\0\0\0"), _ORDER)
-        return LinkState(int.from_bytes(attributes[_IFLA_MTU], _ORDER), bool(flags & _IFF_UP), mode, program)
+        carries = attributes.get(_IFLA_OPERSTATE, b"\0")[0] == _IF_OPER_UP
+        return LinkState(int.from_bytes(attributes[_IFLA_MTU], _ORDER), bool(flags & _IFF_UP), carries, mode, program)
 
 
 _ORDER: Any = "little" if struct.pack("=H", 1)[0] else "big"
 
 
 class LinkState:
-    """``mtu`` in bytes, ``up``, ``xdp_mode`` (XDP_ATTACHED_*: 0 none, 1 native, 2 generic, 3 offloaded), ``xdp_program`` id."""
+    """``mtu`` in bytes, ``up``, ``carries`` (its peer is up too), and the XDP program's ``xdp_mode`` and id.
 
-    __slots__ = ("mtu", "up", "xdp_mode", "xdp_program")
+    Modes are XDP_ATTACHED_*: 0 none, 1 native, 2 generic, 3 offloaded.
+    """
 
-    def __init__(self, mtu: int, up: bool, xdp_mode: int, xdp_program: int) -> None:
-        self.mtu, self.up, self.xdp_mode, self.xdp_program = mtu, up, xdp_mode, xdp_program
+    __slots__ = ("carries", "mtu", "up", "xdp_mode", "xdp_program")
+
+    def __init__(self, mtu: int, up: bool, carries: bool, xdp_mode: int, xdp_program: int) -> None:
+        self.mtu, self.up, self.carries = mtu, up, carries
+        self.xdp_mode, self.xdp_program = xdp_mode, xdp_program
 
 
 def _attributes(data: bytes) -> dict[int, bytes]:
