@@ -31,7 +31,9 @@ BENCHMARKS = {
     for bench in (
         Benchmark("generator", "packets sent: in-kernel generator, AF_PACKET socket, scapy", "labkit.bench.generator"),
         Benchmark("drop", "packets dropped: native XDP, generic XDP, without a look", "labkit.bench.drop"),
-        Benchmark("compile", "C text to a loaded program: cold, cached, and clang as a command", "labkit.bench.compilation"),
+        Benchmark(
+            "compile", "C text to a loaded program: cold, cached, and clang as a command", "labkit.bench.compilation"
+        ),
         Benchmark("swap", "another program: replaced, or closed and attached", "labkit.bench.swap"),
         Benchmark("topology", "a chain of 20 hosts: the lab, and the `ip` command", "labkit.bench.topology"),
         Benchmark("ledger", "all counters of a lab read: the lab, and `ip -s link`", "labkit.bench.ledger"),
@@ -54,7 +56,9 @@ def run_benchmarks(
             remedy="the benchmarks are: " + ", ".join(BENCHMARKS),
         )
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
-        raise LessonError(f"{runs!r} runs can't be made.", tried="to run a benchmark", remedy="give a whole number from 1")
+        raise LessonError(
+            f"{runs!r} runs can't be made.", tried="to run a benchmark", remedy="give a whole number from 1"
+        )
     results: dict[str, BenchResult] = {}
     for name in dict.fromkeys(names or BENCHMARKS):
         progress(f"{name}: {BENCHMARKS[name].summary} …")

@@ -29,7 +29,9 @@ def run(runs: int, progress: Progress, *, hosts: int = 20) -> BenchResult:
     for command in ("ip", "unshare", "mount"):
         if not shutil.which(command):
             raise FeatureError(
-                f"The command {command} is missing.", tried="to measure", remedy="sudo apt-get install iproute2 util-linux mount"
+                f"The command {command} is missing.",
+                tried="to measure",
+                remedy="sudo apt-get install iproute2 util-linux mount",
             )
     one_by_one, in_batches = _script(topology, batches=False), _script(topology, batches=True)
 

@@ -45,7 +45,9 @@ LAB_TRACEPOINTS = (
     "page_pool_release",
 )
 _ANY_KERNEL = "boot a distribution's kernel, Linux 6.1 or later (Debian 12 and 13 have one)"
-_REFUSED = "the kernel refuses it to this process: start the lab outside the container or user namespace, or ask its owner"
+_REFUSED = (
+    "the kernel refuses it to this process: start the lab outside the container or user namespace, or ask its owner"
+)
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,20 @@ def _checks() -> Iterator[_Check]:
     yield _Check("bpf(2)", features.bpf_syscall, "use a kernel with CONFIG_BPF_SYSCALL=y", after=privilege)
     yield _Check("JIT", features.jit, "sudo sysctl net.core.bpf_jit_enable=1", needed=False, after=bpf)
     yield _Check("BTF", features.btf, "use a kernel with CONFIG_DEBUG_INFO_BTF=y", needed=False)
-    yield _Check("network namespaces", features.network_namespaces, "use a kernel with CONFIG_NET_NS=y", after=privilege)
+    yield _Check(
+        "network namespaces", features.network_namespaces, "use a kernel with CONFIG_NET_NS=y", after=privilege
+    )
     yield _Check("veth", features.veth, "sudo modprobe veth", after=("privilege", "network namespaces"))
     yield _Check("native XDP", features.native_xdp, _ANY_KERNEL, after=device)
     yield _Check("generic XDP", features.generic_xdp, _ANY_KERNEL, after=device)
     yield _Check("live frames", features.live_frames, _ANY_KERNEL, after=(*bpf, "network namespaces"))
-    yield _Check("XDP features by netlink", features.xdp_features, "needs Linux 6.3 or later", needed=False, after=device)
+    yield _Check(
+        "XDP features by netlink", features.xdp_features, "needs Linux 6.3 or later", needed=False, after=device
+    )
     yield _Check("metadata hints", features.rx_metadata, "needs Linux 6.3 or later", needed=False, after=device)
-    yield _Check("TCX", features.tcx, "needs Linux 6.6 or later; lessons use the older clsact then", needed=False, after=device)
+    yield _Check(
+        "TCX", features.tcx, "needs Linux 6.6 or later; lessons use the older clsact then", needed=False, after=device
+    )
     yield _Check("AF_XDP", features.af_xdp, "use a kernel with CONFIG_XDP_SOCKETS=y", needed=False, after=device)
     yield _Check("seccomp notification", features.user_notification, _ANY_KERNEL)
     yield _Check("drop reasons", features.drop_reasons, "needs Linux 5.17 or later with BTF", needed=False)
@@ -109,4 +117,6 @@ def _row(check: _Check) -> Row:
     if found:
         return Row(check.requirement, "ok", found.detail, "", check.needed, check.group)
     remedy = _REFUSED if found.refused else check.remedy
-    return Row(check.requirement, "missing" if check.needed else "degraded", found.detail, remedy, check.needed, check.group)
+    return Row(
+        check.requirement, "missing" if check.needed else "degraded", found.detail, remedy, check.needed, check.group
+    )

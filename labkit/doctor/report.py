@@ -81,7 +81,9 @@ class Report:
         if privilege is not None:
             kind, message = PrivilegeError, f"The lab has no privilege here: {privilege.found}."
             lines = lines if len(lines) > 1 else []
-        raise kind(message, tried="to check what the lab needs", detail="\n".join(lines), remedy="; then ".join(remedies))
+        raise kind(
+            message, tried="to check what the lab needs", detail="\n".join(lines), remedy="; then ".join(remedies)
+        )
 
     def summary(self) -> str:
         """One line: ready or not."""
@@ -118,7 +120,9 @@ class Report:
 
     def _repr_html_(self) -> str:
         body = "".join(_html_row(row) for row in self.shown())
-        head = "".join(f'<th scope="col" style="text-align:left">{word}</th>' for word in ("State", "Requirement", "Found"))
+        head = "".join(
+            f'<th scope="col" style="text-align:left">{word}</th>' for word in ("State", "Requirement", "Found")
+        )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(self.summary())}</p>"
 
 

@@ -1,7 +1,7 @@
 """What the running kernel can do: tried once a process, then remembered. Probe, never compare versions.
 
-    if not features.has_map_type(MapType.XSKMAP): ...
-    found = features.tracepoint("xdp_redirect_err")     # a Feature: true or false, with the kernel's word
+if not features.has_map_type(MapType.XSKMAP): ...
+found = features.tracepoint("xdp_redirect_err")     # a Feature: true or false, with the kernel's word
 """
 
 from __future__ import annotations

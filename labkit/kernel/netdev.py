@@ -97,9 +97,7 @@ class NetdevSocket:
         def number(attribute: int) -> int:
             return int.from_bytes(answer.get(attribute, b""), _ORDER)
 
-        return DeviceFeatures(
-            XdpFeature(number(_XDP_FEATURES)), RxMetadata(number(_RX_METADATA)), number(_ZC_MAX_SEGS)
-        )
+        return DeviceFeatures(XdpFeature(number(_XDP_FEATURES)), RxMetadata(number(_RX_METADATA)), number(_ZC_MAX_SEGS))
 
     def _ask(self, kind: int, command: int, attributes: bytes) -> bytes:
         """The attributes of the answer to one question."""

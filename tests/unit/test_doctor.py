@@ -187,7 +187,9 @@ def test_a_package_of_another_version_is_degraded() -> None:
 def test_headers_and_commands_name_the_package(tmp_path: Path) -> None:
     [row] = software.headers(tmp_path / "bpf.h")
     assert (row.state, row.remedy) == ("missing", "sudo apt-get install linux-libc-dev")
-    rows = {row.requirement: row for row in machine.commands({"ip": "/sbin/ip", "tc": None, "nft": None, "nsenter": None})}
+    rows = {
+        row.requirement: row for row in machine.commands({"ip": "/sbin/ip", "tc": None, "nft": None, "nsenter": None})
+    }
     assert rows["command ip"].state == "ok"
     assert rows["command nft"].remedy == "sudo apt-get install nftables"
     assert rows["command nft"].state == "note"

@@ -156,9 +156,7 @@ def lab_server(tmp_path: Path) -> Iterator[tuple[str, str]]:
         pytest.skip("env/lab needs root: run the tests as root")
     home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
     command = [ROOT / "env" / "lab", "--no-browser"]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env=os.environ | home, process_group=0
-    ) as server:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | home, process_group=0) as server:
         try:
             assert server.stderr
             said = ""
