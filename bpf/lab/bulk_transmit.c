@@ -20,7 +20,8 @@ struct device {
 
 struct bulk {
 	u64 sent;
-	u64 dropped;
+	u64 dropped;	/* the peer's ring was full */
+	u64 refused;	/* the driver took none of the bulk: the peer is down, or can't take frames */
 };
 
 BPF_ARRAY(offsets, struct offsets, 1);
@@ -48,6 +49,9 @@ int count_bulk(struct bpf_raw_tracepoint_args *ctx)
 	if (!seen)
 		return 0;
 	seen->sent += (int)ctx->args[2];
-	seen->dropped += (int)ctx->args[3];
+	if ((int)ctx->args[4] < 0)
+		seen->refused += (int)ctx->args[3];
+	else
+		seen->dropped += (int)ctx->args[3];
 	return 0;
 }

@@ -17,12 +17,57 @@ struct flow_config {
 	u32 base;	/* the first of them */
 };
 
+#define RESTORED 64	/* bytes; the same number is in labkit/traffic/generator.py */
+
+struct headers {
+	u64 words[RESTORED / 8];
+};
+
+#define RESTORE_UP_TO(end, begin) \
+	do { \
+		if (data + (end) > data_end) \
+			return; \
+		_Pragma("unroll") \
+		for (i = (begin) / 2; i < (end) / 2; i++) \
+			((u16 *)data)[i] = ((u16 *)headers->words)[i]; \
+	} while (0)
+
 BPF_DEVMAP(out, 1);
+BPF_ARRAY(wanted, struct headers, 1);
 BPF_ARRAY(flow_config, struct flow_config, 1);
 BPF_PERCPU_ARRAY(flow_count, u64, 1);
 
+/*
+ * The beginning of the frame as it should be. Pages are recycled as they come
+ * back: a receiver's stack may have lowered the TTL, taken a VLAN tag off or
+ * put another MAC address in, and the next round would start from that.
+ */
+static __always_inline void restore(struct xdp_md *ctx)
+{
+	u8 *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+	struct headers *headers;
+	u32 zero = 0;
+	int i;
+
+	headers = wanted.lookup(&zero);
+	if (!headers)
+		return;
+	if (data + RESTORED <= data_end) {
+#pragma unroll
+		for (i = 0; i < RESTORED / 8; i++)
+			((u64 *)data)[i] = headers->words[i];
+		return;
+	}
+	/* A shorter frame, header by header: Ethernet, IPv4, UDP. */
+	RESTORE_UP_TO(sizeof(struct ethhdr), 0);
+	RESTORE_UP_TO(sizeof(struct ethhdr) + sizeof(struct iphdr), sizeof(struct ethhdr));
+	RESTORE_UP_TO(sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr),
+		      sizeof(struct ethhdr) + sizeof(struct iphdr));
+}
+
 int generate(struct xdp_md *ctx)
 {
+	restore(ctx);
 	return out.redirect_map(0, 0);
 }
 
@@ -37,29 +82,31 @@ static __always_inline u16 checksum_after(u16 check, u16 old, u16 new)
 }
 
 /*
- * The same with the source port of UDP or TCP going round. The frame's page may
- * carry the port of an earlier round (pages are recycled as they are), so the
- * checksum is brought from whatever port is there to the new one. IPv4 without
- * options; anything else is sent as it is.
+ * The same with the source port of UDP or TCP going round, and the checksum
+ * with it. IPv4 without options; anything else is sent as it is.
  */
 int generate_flows(struct xdp_md *ctx)
 {
-	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
-	struct ethhdr *eth = data;
-	struct iphdr *ip = (void *)(eth + 1);
-	u16 *ports = (void *)(ip + 1), *check, port;
+	void *data, *data_end;
 	struct flow_config *config;
+	struct ethhdr *eth;
+	struct iphdr *ip;
+	u16 *ports, *check, port;
 	u64 *count;
 	u32 zero = 0;
 
+	restore(ctx);
+	data = (void *)(long)ctx->data;
+	data_end = (void *)(long)ctx->data_end;
+	eth = data;
+	ip = (void *)(eth + 1);
+	ports = (void *)(ip + 1);
 	config = flow_config.lookup(&zero);
 	count = flow_count.lookup(&zero);
 	if (!config || !config->flows || !count)
 		goto send;
-	if ((void *)(ip + 1) + sizeof(struct tcphdr) > data_end) {
-		if ((void *)(ip + 1) + sizeof(struct udphdr) > data_end)
-			goto send;
-	}
+	if ((void *)(ip + 1) + sizeof(struct udphdr) > data_end)
+		goto send;
 	if (eth->h_proto != htons(ETH_P_IP) || ip->ihl != 5)
 		goto send;
 	if (ip->frag_off & htons(0x1fff))	/* a later fragment has no ports */

@@ -22,13 +22,19 @@ _OFFSETS = {
 
 @dataclass(frozen=True)
 class Bulks:
-    """Frames that an interface's driver took from redirects (``sent``) and that it refused (``dropped``)."""
+    """Frames that an interface's driver took from redirects (``sent``), that met a full ring (``dropped``), or that it
+    refused altogether (``refused``: the peer is down, or can't take frames; known only while the watch runs).
+    """
 
     sent: int = 0
     dropped: int = 0
+    refused: int = 0
 
     def __add__(self, other: Bulks) -> Bulks:
-        return Bulks(self.sent + other.sent, self.dropped + other.dropped)
+        return Bulks(self.sent + other.sent, self.dropped + other.dropped, self.refused + other.refused)
+
+    def __sub__(self, other: Bulks) -> Bulks:
+        return Bulks(self.sent - other.sent, self.dropped - other.dropped, self.refused - other.refused)
 
 
 class BulkWatch:

@@ -23,6 +23,7 @@ _OFFSETS = {
     "skb_iif": ("sk_buff", "skb_iif"),
     "skb_head": ("sk_buff", "head"),
     "skb_data": ("sk_buff", "data"),
+    "skb_len": ("sk_buff", "len"),
     "skb_protocol": ("sk_buff", "protocol"),
     "skb_network_header": ("sk_buff", "network_header"),
     "dev_net": ("net_device", "nd_net"),

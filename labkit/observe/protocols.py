@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-__all__ = ["read_protocols", "read_waiting_bytes"]
+__all__ = ["read_protocols", "read_reassembling", "read_waiting_bytes"]
 
 _TABLES = (Path("/proc/thread-self/net/snmp"), Path("/proc/thread-self/net/netstat"))
 
@@ -34,3 +34,11 @@ def read_waiting_bytes() -> dict[int, int]:
         fields = line.split()
         found[int(fields[1].rpartition(":")[2], 16)] += int(fields[4].rpartition(":")[2], 16)
     return dict(found)
+
+
+def read_reassembling() -> int:
+    """IPv4 datagrams of the calling thread's namespace of which fragments wait for the rest (/proc/net/sockstat)."""
+    for line in Path("/proc/thread-self/net/sockstat").read_text().splitlines():
+        if line.startswith("FRAG:"):
+            return int(line.split()[2])
+    return 0

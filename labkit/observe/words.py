@@ -38,8 +38,11 @@ _LOSSES = {
         "drop",
         "The driver counts XDP_DROP, XDP_ABORTED and unknown codes together; the program keeps no count.",
     ),
+    "XDP drop (generic)": Words(
+        "dropped in XDP", "drop", "A program in generic mode dropped it, and keeps no count of its own."
+    ),
     "XDP_TX refused": Words(
-        "sent back, peer can't take it", "tx", "XDP_TX on veth needs a native program or GRO at the peer (ENXIO)."
+        "sent back, peer can't take it", "tx", "XDP_TX on veth needs a native XDP program at the peer (ENXIO)."
     ),
     "ring full": Words("receive ring full", "drop", "The peer's ring of 256 frames had no place."),
     "rx drops (driver)": Words(
@@ -57,6 +60,7 @@ _LOSSES = {
     "OTHERHOST": Words("not for this host", "drop", "The destination MAC address is not this interface's."),
     "NETFILTER_DROP": Words("dropped by a firewall rule", "drop", "An nftables or iptables rule dropped it."),
     "TC_INGRESS": Words("dropped by TC", "drop", "A classifier at TC ingress dropped it."),
+    "FRAG_REASM_TIMEOUT": Words("fragments without the rest", "abort", "Some fragments of the datagram never came."),
     "UDP_CSUM": Words(
         "UDP checksum wrong", "abort", "The UDP checksum does not match: was it left to hardware that isn't there?"
     ),
@@ -76,6 +80,19 @@ _LOSSES = {
 }
 
 
+_REFUSALS = {
+    "EOPNOTSUPP": "The peer can't take redirected frames: a veth wants a native program or GRO there.",
+    "ENETDOWN": "The interface to send from is down.",
+    "EMSGSIZE": "The frame is longer than the MTU of the interface to send from allows.",
+    "ENXIO": "The peer is down, or has no receive ring: it wants a native program or GRO.",
+}
+
+
 def words_of(key: str) -> Words:
     """The words for a loss; the kernel's own word in lower case where there are none."""
-    return _LOSSES.get(key) or Words(key.lower().replace("_", " "), "drop", f"The kernel's drop reason is {key}.")
+    if key in _LOSSES:
+        return _LOSSES[key]
+    kind, _, word = key.partition(" ")
+    if kind == "redirect":
+        return Words(f"redirect refused ({word})", "redirect", _REFUSALS.get(word, f"The kernel's word is {word}."))
+    return Words(key.lower().replace("_", " "), "drop", f"The kernel's drop reason is {key}.")

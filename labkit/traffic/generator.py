@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from labkit.compile import compile_source
@@ -30,6 +31,8 @@ SMALLEST_FRAME = 14  # ETH_HLEN
 LARGEST_FRAME = os.sysconf("SC_PAGE_SIZE") - 256 - 320 - 112
 _MOST_PACKETS = 10_000_000_000
 _LOOPBACK = 1
+_RESTORED = 64  # bytes at the beginning of the frame that are written anew each time, bpf/lab/generator.c
+_BESIDES_MTU = 14 + 4  # bytes a frame may be longer than the MTU: Ethernet header and VLAN tag (xdp_ok_fwd_dev)
 _CHUNK_S = 0.005  # how long one burst should take: short, so that readers of counters wait little
 _FEWEST, _MOST = 4096, 1 << 20  # frames a burst at full speed: a burst costs some 50 µs beside its frames
 
@@ -93,17 +96,36 @@ class Generator:
         """Start sending. Raises TrafficError where it runs already."""
         if self._workers:
             raise TrafficError("This generator has been started already.", tried="to start it", remedy="make a new one")
+        self._check_way()
         prepare_receiver(self.interface.peer)
-        self._program = self._load()
-        self._parking = _Parking(self._program)
+        try:
+            self._program = self._load()
+            self._parking = _Parking(self._program)
+        except BaseException:
+            self._release()
+            raise
         if self.threads > 1:
             self.interface.host.lab.count_bulks()
         self._began = time.perf_counter()
         self.interface.host.lab.traffic.started(self)
         for number in range(self.threads):
-            thread = self.interface.host.thread.spawn(self._work, f"generator-{number}")
+            thread = self.interface.host.thread.spawn(partial(self._work, number), f"generator-{number}")
             self._workers.append(thread)
         return self
+
+    def _check_way(self) -> None:
+        """What a redirect would refuse frame by frame, refused once and in words."""
+        for each in (self.interface, self.interface.peer):
+            if not each.up:
+                raise _refused(
+                    f"{each.where} is down.", f'bring it up: lab["{each.host.name}"]["{each.name}"].set_up()'
+                )
+        most = self.interface.mtu + _BESIDES_MTU
+        if len(self.frame) > most:
+            raise _refused(
+                f"A frame of {len(self.frame)} bytes does not fit {self.interface.where}, MTU {self.interface.mtu}.",
+                f"use at most {most} bytes, or raise the MTU at both ends",
+            )
 
     def _load(self) -> Program:
         spec = compile_source(path=lesson_directory() / "lab" / "generator.c")
@@ -114,11 +136,18 @@ class Generator:
             program.maps["out"][0] = self.interface.ifindex
 
         self.interface.run(aim)
+        program.maps["wanted"][0] = self.frame[:_RESTORED].ljust(_RESTORED, b"\0")
         if self.flows > 1:
             program.maps["flow_config"][0] = {"flows": self.flows, "base": 10_000}
         return program
 
-    def _work(self) -> None:
+    def _work(self, number: int) -> None:
+        if self.threads > 1:  # each on a CPU of its own, as senders on different queues of a card would be
+            cpus = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, {cpus[number % len(cpus)]})
+        self._send()
+
+    def _send(self) -> None:
         board, chunk, due = self.interface.host.lab.traffic, _FEWEST, time.perf_counter()
         share = self.rate_pps / self.threads if self.rate_pps else None
         deadline = self._began + self.seconds
@@ -196,10 +225,7 @@ class Generator:
         for thread in self._workers:
             thread.join()
         self.interface.host.lab.traffic.ended(self)
-        if self._program is not None:
-            self._program.close()
-        if self._parking is not None:
-            self._parking.close()
+        self._release()
         report = self.report
         if report.failed and not report.sent:
             raise TrafficError(
@@ -210,6 +236,12 @@ class Generator:
                 remedy="labkit doctor tells whether this kernel has live frames in BPF_PROG_TEST_RUN",
             )
         return report
+
+    def _release(self) -> None:
+        if self._program is not None:
+            self._program.close()
+        if self._parking is not None:
+            self._parking.close()
 
     def stop(self) -> TrafficReport:
         """Stop after the burst under way, and report. Safe to call again."""

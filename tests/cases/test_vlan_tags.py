@@ -84,7 +84,6 @@ def test_md_05_a_tag_in_the_frame_itself(lab: lk.Lab, mode: str) -> None:
         assert sum(types.values()) == 2 * N
 
 
-@pytest.mark.xfail(strict=True, reason="recycled pages come back as the receiver's stack left them")
 def test_md_05_a_generated_tag_stays_in_every_frame(lab: lk.Lab) -> None:
     """MD-05: the stack takes a tag off in place; a recycled page must not bring the rest back as the next frame."""
     client, server = lab["client"]["eth0"], lab["server"]["eth0"]

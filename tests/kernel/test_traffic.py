@@ -545,7 +545,6 @@ def test_the_ledger_finds_every_packet(lab: lk.Lab, send: Callable[..., Any], re
     assert lab.ledger().unaccounted == 0, "and when the socket is closed"
 
 
-@pytest.mark.xfail(strict=True, reason="the ledger counts fragments that IP joined as one packet")
 def test_the_ledger_finds_fragments(lab: lk.Lab) -> None:
     ping(lab["client"], lab["server"], 3, size=4000)
     assert lab.ledger().unaccounted == 0

@@ -1,0 +1,154 @@
+"""The observer of a lab: holds the probes, and reads every counter into a Sample."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, TypeVar
+
+from labkit.errors import LabError
+from labkit.observe.arp import ArpWitness
+from labkit.observe.bulk import Bulks, BulkWatch
+from labkit.observe.drops import DropWatch
+from labkit.observe.protocols import read_protocols, read_reassembling, read_waiting_bytes
+from labkit.observe.redirects import RedirectWatch
+from labkit.observe.sample import HostCounters, InterfaceCounters, Sample, driver_bulks
+from labkit.observe.verdicts import VerdictBook
+from labkit.program.link import Link
+
+if TYPE_CHECKING:
+    from labkit.host import Host
+    from labkit.lab import Lab
+
+__all__ = ["Observer"]
+
+W = TypeVar("W")
+_MODES = {0: "", 1: "native", 2: "generic"}  # XDP_ATTACHED_*, include/uapi/linux/if_link.h
+
+
+class Observer:
+    """Reads the counters of a lab. Cheap to keep; what it can't watch is named in ``notes``."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.verdicts = VerdictBook()
+        self.notes: list[str] = []
+        namespaces = [host.inode for host in lab.hosts.values()]
+        self._drops = self._watch(
+            lambda: DropWatch(namespaces), "Losses inside the stack have no names, and show as unaccounted."
+        )
+        self._redirects = self._watch(
+            lambda: RedirectWatch(namespaces), "Frames that a redirect refuses show as unaccounted."
+        )
+        self._bulks: BulkWatch | None = None
+        self._arp: dict[str, ArpWitness] = {}
+        self._last: dict[str, InterfaceCounters] = {}
+        self._gone: dict[str, InterfaceCounters] = {}
+        try:
+            for host in lab.hosts.values():
+                self._arp[host.name] = host.run(ArpWitness)
+        except BaseException:
+            self.close()
+            raise
+
+    def _watch(self, start: Callable[[], W], without: str) -> W | None:
+        """The probe, or None and a note where this kernel refuses it: a missing probe never fails a lesson."""
+        try:
+            return start()
+        except LabError as error:
+            self.notes.append(f"{error.message} {without}")
+            return None
+
+    def attached(self, link: Link) -> None:
+        """Note a link, so that its program's count stays in the ledger after it is gone."""
+        self.verdicts.attached(link)
+
+    def detached(self, link: Link) -> None:
+        """Note that a link is closed."""
+        self.verdicts.detached(link)
+
+    def without_drop_reasons(self) -> AbstractContextManager[None]:
+        """While it lasts, a packet dropped in the stack costs what it costs without the lab (some hundred ns less).
+
+        For measuring rates: a ledger over that time shows such packets as unaccounted, as nobody noted their names.
+        """
+        return self._drops.paused() if self._drops is not None else contextlib.nullcontext()
+
+    def watch_bulks(self) -> None:
+        """Count redirected frames exactly though several CPUs send them; call it while traffic holds still."""
+        if self._bulks is None:
+            namespaces = [host.inode for host in self._lab.hosts.values()]
+            before = {(i.host.inode, i.ifindex): driver_bulks(i.driver_statistics()) for i in self._lab.interfaces}
+            self._bulks = self._watch(
+                lambda: BulkWatch(namespaces, before), "With several senders a few of many frames may be miscounted."
+            )
+
+    def sample(self) -> Sample:
+        """Read everything now. The reading is consistent where traffic holds still (``Lab.sample`` sees to that)."""
+        interfaces: dict[str, InterfaceCounters] = {}
+        bulks = self._bulks.read() if self._bulks is not None else {}
+        hosts: dict[str, HostCounters] = {}
+        for host in self._lab.hosts.values():
+            hosts[host.name], found = host.run(self._read_host, host, bulks)
+            interfaces.update(found)
+        return Sample(
+            time.monotonic(),
+            interfaces,
+            hosts,
+            self.verdicts.read(),
+            self._drops.read() if self._drops is not None else {},
+            self._redirects.read() if self._redirects is not None else {},
+            self._lab.traffic.totals(),
+            self._lab.traffic.discards(),
+            (*self.notes, *self._gone_notes(), *self._strangers(hosts)),
+        )
+
+    def _read_host(
+        self, host: Host, bulks: Mapping[tuple[int, int], Bulks]
+    ) -> tuple[HostCounters, dict[str, InterfaceCounters]]:
+        """Runs on the host's thread: one hop for all its counters."""
+        interfaces = {}
+        for each in host.interfaces.values():
+            try:
+                driver = host.ethtool.statistics(each.name)
+                interfaces[each.where] = InterfaceCounters(
+                    host.name,
+                    host.inode,
+                    each.ifindex,
+                    host.rtnl.statistics(each.ifindex),
+                    driver,
+                    _MODES.get(host.rtnl.link(each.ifindex).xdp_mode, "native"),
+                    bulks.get((host.inode, each.ifindex)) or driver_bulks(driver),
+                )
+                self._last[each.where] = interfaces[each.where]
+            except OSError:  # somebody deleted it: what it had counted stays in the ledger
+                if each.where not in self._last:
+                    raise
+                interfaces[each.where] = self._gone[each.where] = self._last[each.where]
+        queued = {sink.where: sink.queued() for sink in self._lab.sinks if sink.host is host}
+        counters = HostCounters(
+            host.inode, read_protocols(), self._arp[host.name].read(), queued, read_waiting_bytes(), read_reassembling()
+        )
+        return counters, interfaces
+
+    def _gone_notes(self) -> list[str]:
+        return [f"{where} is gone: its counters are those of the last reading." for where in self._gone]
+
+    def _strangers(self, hosts: Mapping[str, HostCounters]) -> list[str]:
+        """What the ledger can't count: datagrams that wait in sockets the lab didn't open."""
+        known = {(sink.host.name, getattr(sink, "port", None)) for sink in self._lab.sinks}
+        return [
+            f"Datagrams wait in a socket the lab didn't open ({name} UDP port {port}, {size:,} bytes with the kernel's "
+            "overhead): read them, or use lk.UdpSink, which the ledger can count."
+            for name, counters in hosts.items()
+            for port, size in counters.waiting_bytes.items()
+            if size and (name, port) not in known
+        ]
+
+    def close(self) -> None:
+        """Let go of the probes. Safe to call again."""
+        for watch in (self._drops, self._redirects, self._bulks, *self._arp.values()):
+            if watch is not None:
+                watch.close()
