@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from labkit.compile import compile_source
 from labkit.compile.diagnose import verifier_error
@@ -17,6 +18,12 @@ from labkit.program.program import load_program
 from labkit.uapi import ProgType
 
 __all__ = ["TracepointCounter"]
+
+
+@cache
+def _offset(*path: str) -> int:
+    """Bytes from the start of a kernel structure to a member: the same for every lab, and slow to find."""
+    return kernel_btf().byte_offset(*path)
 
 
 class TracepointCounter:
@@ -43,7 +50,7 @@ class TracepointCounter:
             type=ProgType.RAW_TRACEPOINT,
         )
         try:
-            self.map("offsets")[0] = {name: kernel_btf().byte_offset(*path) for name, path in offsets.items()}
+            self.map("offsets")[0] = {name: _offset(*path) for name, path in offsets.items()}
             for inode in namespaces:
                 self.map("watched")[inode] = 1
             self._fd = bpf.raw_tracepoint_open(tracepoint, self._program.fd)
