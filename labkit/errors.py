@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno as errno_names
 import os
+from collections.abc import Iterator
 
 __all__ = [
     "AttachError",
@@ -19,6 +21,7 @@ __all__ = [
     "TrafficError",
     "VerifierError",
     "kernel_word",
+    "resources",
 ]
 
 
@@ -164,3 +167,29 @@ class VerifierError(LabError):
         self.line = line
         self.source_line = source_line
         self.log = log
+
+
+# What ran out, and what gives some of it back.
+_EXHAUSTED = {
+    errno_names.EMFILE: (
+        "This process has no file descriptor left",
+        "close labs, sinks and captures that are no longer needed, restart the notebook's kernel, or raise the limit (ulimit -n)",
+    ),
+    errno_names.ENFILE: ("This machine has no file descriptor left", "close other programs"),
+    errno_names.ENOMEM: (
+        "The kernel has no memory left for this",
+        "close labs and other programs, or use smaller maps and fewer queues",
+    ),
+}
+
+
+@contextlib.contextmanager
+def resources(tried: str, on: str = "") -> Iterator[None]:
+    """Inside, or as a decorator: an OSError by which descriptors or memory have run out is raised as a LabError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _EXHAUSTED:
+            raise
+        message, remedy = _EXHAUSTED[error.errno]
+        raise LabError(f"{message}.", tried=tried, on=on, errno=error.errno, remedy=remedy) from error

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from labkit.errors import MapError, StateError, kernel_word
+from labkit.errors import LabError, MapError, PrivilegeError, StateError, kernel_word
 from labkit.kernel import bpf
 from labkit.kernel.btf import Btf
 from labkit.kernel.cpus import possible_cpus
@@ -42,12 +42,18 @@ class Map:
 
     @classmethod
     def create(cls, spec: MapSpec, btf: Btf | None = None) -> Map:
-        """A new map in the kernel. Raises MapError with the kernel's word where it refuses."""
+        """A new map in the kernel. Raises MapError or PrivilegeError, with the kernel's word, where it refuses."""
         try:
             fd = bpf.map_create(spec.type, spec.key_size, spec.value_size, spec.max_entries, spec.flags, spec.name)
         except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):  # nothing to do with this map
+                raise
             raise _not_created(spec, error) from error
-        return cls(spec, fd, btf)
+        try:
+            return cls(spec, fd, btf)
+        except BaseException:
+            os.close(fd)
+            raise
 
     @property
     def fd(self) -> int:
@@ -68,9 +74,9 @@ class Map:
 
     def close(self) -> None:
         """Let go of the descriptor; the map itself lives on while a program uses it. Safe to call again."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
 
     def _lookup(self, key: Any) -> bytes:
         packed = self._key.pack(key, f"a key of the map {self.name}")
@@ -209,16 +215,25 @@ def _sum(layout: Layout, parts: list[Any]) -> Any:
     return parts
 
 
-def _not_created(spec: MapSpec, error: OSError) -> MapError:
-    remedy = "check its type, sizes and number of entries against the kernel's documentation"
+def _not_created(spec: MapSpec, error: OSError) -> LabError:
+    on = f"{spec.name} ({spec.type.name.lower()}, {spec.max_entries} entries)"
     if error.errno == errno.EPERM:
-        remedy = "run the lab as root, or inside the lab's sandbox: this is about privilege, not about the C text"
+        return PrivilegeError(
+            "This process may not make BPF maps.",
+            tried="BPF_MAP_CREATE",
+            on=on,
+            errno=error.errno,
+            remedy="run the lab as root (sudo ./env/lab), or inside the lab's sandbox; the C text is not the cause",
+        )
+    remedy = "check its type, sizes and number of entries against the kernel's documentation"
+    if error.errno in (errno.ENOMEM, errno.E2BIG):
+        remedy = "there is no memory for a map of this size: give it fewer entries"
     elif spec.type.per_cpu and spec.value_size % 8:
         remedy = "pad the value to a multiple of 8 bytes"
     return MapError(
         f"The kernel would not make the map {spec.name}: {kernel_word(error.errno or 0)}.",
         tried="BPF_MAP_CREATE",
-        on=f"{spec.name} ({spec.type.name.lower()}, {spec.max_entries} entries)",
+        on=on,
         errno=error.errno,
         remedy=remedy,
     )

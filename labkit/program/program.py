@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -9,7 +10,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from labkit.errors import FeatureError, LabError, PrivilegeError, StateError, VerifierError
+from labkit.errors import FeatureError, LabError, PrivilegeError, StateError, VerifierError, resources
 from labkit.kernel import bpf
 from labkit.kernel.btf import Btf, Kind, kernel_btf
 from labkit.program.map import Map
@@ -24,6 +25,7 @@ VERDICTS = (*(f"XDP_{action.name}" for action in XdpAction), "unknown")
 _PSEUDO_MAP_FD, _PSEUDO_KFUNC_CALL = 1, 2  # include/uapi/linux/bpf.h
 _CALL = 0x85  # BPF_JMP | BPF_CALL
 _LOG_BYTES = 1 << 20
+_NOT_THE_VERIFIER = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # says nothing about the program
 
 
 class Explain(Protocol):
@@ -106,9 +108,11 @@ class Program:
     def close(self) -> None:
         """Let go of the program and its maps; where it is attached it goes on running. Safe to call again."""
         if self._fd is not None:
-            self._last_verdicts = self.verdicts()
-            os.close(self._fd)
-            self._fd = None
+            with contextlib.suppress(LabError):  # closed by another thread at the same time
+                self._last_verdicts = self.verdicts()
+            fd, self._fd = self._fd, None
+            if fd is not None:
+                os.close(fd)
             for each in self.maps.values():
                 each.close()
 
@@ -124,6 +128,7 @@ class Program:
         return f"<program {self.name}: {self.type.name.lower()}, {state}, tag {self.tag}, maps: {maps}>"
 
 
+@resources("to load a program")
 def load_program(
     spec: ProgramSpec,
     function: str | None = None,
@@ -139,7 +144,8 @@ def load_program(
 
     ``reuse`` names maps that exist already, as functions that give a descriptor of their own (so that counters
     go on over an edit). ``ifindex`` binds to a device with ProgFlag.XDP_DEV_BOUND_ONLY; it must be
-    called in the namespace of that device then. Raises VerifierError, MapError, PrivilegeError.
+    called in the namespace of that device then. Raises VerifierError, MapError, PrivilegeError, and LabError where
+    descriptors or memory have run out.
     """
     chosen = spec.function(function)
     btf = Btf(spec.btf) if spec.btf else None
@@ -207,12 +213,7 @@ def _load(
     expected_attach_type: int,
     explain: Explain,
 ) -> int:
-    btf_fd = bpf.btf_load(spec.btf) if spec.btf and function.func_info else None
-    debug = None
-    if btf_fd is not None:
-        debug = bpf.DebugInfo(
-            btf_fd, function.func_info, function.func_info_rec_size, function.line_info, function.line_info_rec_size
-        )
+    debug = _debug_info(spec, function)
 
     def attempt(log: ctypes.Array[ctypes.c_char] | None, level: int) -> int:
         return bpf.prog_load(
@@ -232,21 +233,48 @@ def _load(
         return attempt(None, 0)  # without a log first: writing one costs several times the verification
     except OSError as error:
         if error.errno == errno.EPERM:
-            raise _no_privilege(function) from error
+            raise _no_privilege("BPF_PROG_LOAD", function) from error
+        if error.errno in _NOT_THE_VERIFIER:
+            raise
         log = ctypes.create_string_buffer(_LOG_BYTES)
         try:
             return attempt(log, 1)
         except OSError as again:
+            if again.errno in _NOT_THE_VERIFIER:
+                raise
             raise explain(spec, function, again.errno or 0, log.value.decode(errors="replace")) from again
     finally:
-        if btf_fd is not None:
-            os.close(btf_fd)
+        if debug is not None:
+            os.close(debug.btf_fd)
 
 
-def _no_privilege(function: FunctionSpec) -> LabError:
+def _debug_info(spec: ProgramSpec, function: FunctionSpec) -> bpf.DebugInfo | None:
+    """What ties instructions to lines of the C text, with a descriptor of its own; None where there is none."""
+    if not spec.btf or not function.func_info:
+        return None
+    try:
+        fd = bpf.btf_load(spec.btf)
+    except OSError as error:
+        if error.errno == errno.EPERM:
+            raise _no_privilege("BPF_BTF_LOAD", function) from error
+        if error.errno in _NOT_THE_VERIFIER:
+            raise
+        raise FeatureError(
+            f"The kernel would not take the type information of {spec.name}.",
+            tried="BPF_BTF_LOAD",
+            on=function.name,
+            errno=error.errno,
+            remedy="run labkit doctor: it tells what this kernel lacks",
+        ) from error
+    return bpf.DebugInfo(
+        fd, function.func_info, function.func_info_rec_size, function.line_info, function.line_info_rec_size
+    )
+
+
+def _no_privilege(command: str, function: FunctionSpec) -> LabError:
     return PrivilegeError(
         "This process may not load BPF programs.",
-        tried="BPF_PROG_LOAD",
+        tried=command,
         on=function.name,
         errno=errno.EPERM,
         remedy="run the lab as root (sudo ./env/lab), or inside the lab's sandbox; the C text is not the cause",

@@ -86,17 +86,15 @@ class ProgramSpec:
                 return next(iter(self.functions.values()))
             raise LabError(
                 f"{self.name} has {len(self.functions)} functions: {choices}",
-                tried="choose a function",
-                on=self.name,
+                tried=f"to choose a function of {self.name}",
                 remedy='say which one, as in function="…"',
             )
         try:
             return self.functions[name]
-        except KeyError:
+        except (KeyError, TypeError):
             raise LabError(
                 f"{self.name} has no function {name!r}; it has: {choices}",
-                tried="choose a function",
-                on=self.name,
+                tried=f"to choose a function of {self.name}",
                 remedy="take one of those, or check the spelling (static functions don't count)",
             ) from None
 
