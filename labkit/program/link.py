@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
-from labkit.errors import AttachError, PrivilegeError, StateError, kernel_word
+from labkit.errors import AttachError, PrivilegeError, StateError, kernel_word, resources
 from labkit.kernel import bpf
 from labkit.program.program import Program
 from labkit.uapi import AttachType, XdpFlag
@@ -72,7 +72,7 @@ class Link:
     @classmethod
     def attach(cls, program: Program, interface: AttachPoint, mode: Mode, owner: LinkOwner) -> Link:
         """Attach and read back. Raises AttachError, with the cause and the remedy, where it can't be done."""
-        if mode not in MODES:
+        if not isinstance(mode, str) or mode not in MODES:
             raise AttachError(
                 f"There is no XDP mode {mode!r}.",
                 tried="to attach a program",
@@ -83,7 +83,8 @@ class Link:
         if found is not None:
             raise _occupied(interface, found, errno.EBUSY)
         try:
-            fd = interface.run(bpf.link_create, program.fd, interface.ifindex, AttachType.XDP, int(MODES[mode]))
+            with resources(f"to attach {program.name}", interface.where):
+                fd = interface.run(bpf.link_create, program.fd, interface.ifindex, AttachType.XDP, int(MODES[mode]))
         except OSError as error:
             raise _not_attached(program, interface, mode, error) from error
         link = cls(program, interface, mode, fd, owner)
@@ -108,13 +109,23 @@ class Link:
         return self._fd is None
 
     def replace(self, program: Program) -> Link:
-        """Swap to ``program`` between two packets: none is lost or runs through neither. Returns the link itself."""
+        """Swap to ``program`` between two packets: none is lost or runs through neither. Returns the link itself.
+
+        Raises AttachError, also for a program of another lab: its counts would be in that lab's ledger.
+        """
         if self._fd is None:
             raise StateError(
                 "This link is closed.",
                 tried="to replace its program",
                 on=self.interface.where,
                 remedy="attach the program instead: program.attach(interface)",
+            )
+        if not isinstance(program, Program) or program.attacher != self.program.attacher:
+            raise AttachError(
+                f"{program!r} is not a program of this lab.",
+                tried="to replace a program",
+                on=self.interface.where,
+                remedy="give what lab.load(…) of the same lab returned",
             )
         try:
             bpf.link_update(self._fd, program.fd)
