@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from labkit.errors import TopologyError
-from labkit.interface import Interface
+from labkit.errors import TopologyError, resources
+from labkit.interface import Interface, refused
 from labkit.kernel import rtnl
 from labkit.kernel.ethtool import EthtoolSocket
 from labkit.kernel.netns import NamespaceThread
 from labkit.kernel.rtnl import RtnlSocket
+from labkit.topology import LinkSpec
 
 if TYPE_CHECKING:
     from labkit.lab import Lab
@@ -30,12 +31,17 @@ class Host:
     def __init__(self, lab: Lab, name: str) -> None:
         self.lab = lab
         self.name = name
-        self.thread = NamespaceThread(name)
         self.interfaces: Mapping[str, Interface] = {}
-        self.rtnl: RtnlSocket = self.run(RtnlSocket)
-        self.ethtool: EthtoolSocket = self.run(EthtoolSocket)
-        self.run(_silence_ipv6)
-        self.run(_allow_ping_sockets)
+        with contextlib.ExitStack() as made:
+            self.thread = NamespaceThread(name)
+            made.callback(self.thread.close)
+            self.rtnl: RtnlSocket = self.run(RtnlSocket)
+            made.callback(self.rtnl.close)
+            self.ethtool: EthtoolSocket = self.run(EthtoolSocket)
+            made.callback(self.ethtool.close)
+            self.run(_silence_ipv6)
+            self.run(_allow_ping_sockets)
+            made.pop_all()  # from here on it is close() that lets go of it
 
     @property
     def inode(self) -> int:
@@ -54,7 +60,7 @@ class Host:
     def __getitem__(self, name: str) -> Interface:
         try:
             return self.interfaces[name]
-        except KeyError:
+        except (KeyError, TypeError):
             raise TopologyError(
                 f"{self.name} has no interface {name!r}.",
                 tried="to look an interface up",
@@ -67,6 +73,19 @@ class Host:
             raise TopologyError(f"{self.name} has no interface.", tried="to use the host's address", on=self.name)
         return next(iter(self.interfaces.values()))
 
+    def connect(self, link: LinkSpec, far: Host) -> None:
+        """Make a veth pair from here to ``far``. Raises TopologyError."""
+        try:
+            self.rtnl.send([rtnl.add_veth(link.a, link.b, far.thread.fd)])
+        except OSError as error:
+            raise TopologyError(
+                f"The veth pair {link.a.host} {link.a.interface} – {link.b.host} {link.b.interface} could not be made.",
+                tried="to make a link",
+                on=self.lab.name,
+                errno=error.errno,
+                remedy="run labkit doctor: it tells whether this kernel has veth",
+            ) from error
+
     def configure(self) -> None:
         """Addresses, links up, loopback up, fixed neighbours, offloads off: one batch of messages for the whole host."""
         ends = self.lab.topology.ends_of(self.name)
@@ -75,21 +94,25 @@ class Host:
         for each in self.interfaces.values():
             messages.append(rtnl.add_address(each.ifindex, each.ip, each.prefix_length))
             messages.append(rtnl.set_link(each.ifindex, up=True))
-        self.rtnl.send([*messages, *self._neighbours(), *self._routes()])
+        with refused("to set addresses, neighbours and routes", self.name):
+            self.rtnl.send([*messages, *self._neighbours(), *self._routes()])
         for each in self.interfaces.values():
-            for feature in ("tx-checksum", "tx-vlan", "rx-vlan"):
-                each.set_feature(feature, False)
+            each.set_features({"tx-checksum": False, "tx-vlan": False, "rx-vlan": False})
         if self.name in self.lab.topology.forwarders:
             self.run(Path("/proc/sys/net/ipv4/ip_forward").write_text, "1")
 
     def fix_neighbours(self) -> None:
         """Enter the permanent neighbours again (the kernel forgets them when an interface goes down)."""
-        self.run(self.rtnl.send, self._neighbours())
+        with refused("to enter the neighbours again", self.name, f"An interface of {self.name}"):
+            self.run(self.rtnl.send, self._neighbours())
 
     def fix_routes(self) -> None:
         """Enter the static routes again (the kernel forgets those through an interface that goes down)."""
         for route in self._routes():
-            with contextlib.suppress(FileExistsError):
+            with (
+                refused("to enter the routes again", self.name, f"An interface of {self.name}"),
+                contextlib.suppress(FileExistsError),
+            ):
                 self.run(self.rtnl.send, [route])
 
     def _neighbours(self) -> list[Any]:
@@ -104,17 +127,24 @@ class Host:
         return [rtnl.add_route(r.network, r.via) for r in self.lab.topology.routes if r.host == self.name]
 
     def socket(self, family: int = socket.AF_INET, kind: int = socket.SOCK_DGRAM, protocol: int = 0) -> socket.socket:
-        """A socket of this host; it stays in the host's namespace whichever thread uses it. Close it yourself."""
-        return self.run(socket.socket, family, kind, protocol)
+        """A socket of this host; it stays in the host's namespace whichever thread uses it. Close it yourself.
+
+        Raises LabError where descriptors have run out, else OSError as the kernel says it.
+        """
+        with resources("to open a socket", self.name):
+            return self.run(socket.socket, family, kind, protocol)
 
     def close(self) -> None:
         """Take the links down with their peers, then end the thread; the namespace ends with it. Safe to call again."""
+        self.thread.close(self._let_go)
+
+    def _let_go(self) -> None:
+        """On the host's thread, as its last work: no question to the sockets is under way while they are closed."""
         for each in self.interfaces.values():
             with contextlib.suppress(OSError):  # it may have gone with its peer
                 self.rtnl.send([rtnl.delete_link(each.name)])
         self.rtnl.close()
         self.ethtool.close()
-        self.thread.close()
 
     def __repr__(self) -> str:
         names = ", ".join(f"{i.name} {i.end.address}" for i in self.interfaces.values())

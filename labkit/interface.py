@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from labkit.errors import TopologyError
+from labkit.errors import TopologyError, resources
 from labkit.kernel import bpf, rtnl
+from labkit.kernel.rtnl import LinkState
 from labkit.topology import End
 
 if TYPE_CHECKING:
     from labkit.host import Host
 
-__all__ = ["AttachedProgram", "Interface"]
+__all__ = ["AttachedProgram", "Interface", "refused"]
 
 T = TypeVar("T")
 
 _ATTACHED = {1: "native", 2: "generic", 3: "offloaded", 4: "several"}  # XDP_ATTACHED_*, include/uapi/linux/if_link.h
+_GONE = (
+    "it was deleted, renamed or moved to another namespace, by something else than the lab: "
+    "make the lab again (run the cell that calls lk.Lab(…))"
+)
 # Names people know (ethtool -K) beside the kernel's own for the same switch.
 _FEATURE_NAMES = {
     "gro": ("rx-gro",),
@@ -87,12 +93,12 @@ class Interface:
     @property
     def mtu(self) -> int:
         """The MTU as the kernel has it now."""
-        return self.host.run(self.host.rtnl.link, self.ifindex).mtu
+        return self._link("to read the MTU").mtu
 
     @property
     def up(self) -> bool:
         """Whether the interface is up."""
-        return self.host.run(self.host.rtnl.link, self.ifindex).up
+        return self._link("to read whether it is up").up
 
     def run(self, function: Callable[..., T], *args: Any) -> T:
         """The result of ``function(*args)`` in this interface's namespace."""
@@ -100,37 +106,46 @@ class Interface:
 
     def statistics(self) -> dict[str, int]:
         """The link statistics (``ip -s link``): name → packets or bytes since the interface was made."""
-        return self.host.run(self.host.rtnl.statistics, self.ifindex)
+        return self._ask("to read the link statistics", self.host.rtnl.statistics, self.ifindex)
 
     def driver_statistics(self) -> dict[str, int]:
         """The driver's own statistics (``ethtool -S``): name → count since the interface was made."""
-        return self.host.run(self.host.ethtool.statistics, self.name)
+        return self._ask("to read the driver's statistics", self.host.ethtool.statistics, self.name)
 
     def features(self) -> dict[str, bool]:
         """Offloads by the kernel's names, and whether each is on."""
-        return self.host.run(self.host.ethtool.features, self.name)
+        return self._ask("to read the offloads", self.host.ethtool.features, self.name)
 
     def set_feature(self, name: str, on: bool) -> None:
         """Turn an offload on or off: gro, tx-checksum, tx-vlan, rx-vlan, tso, gso, or any name of ``features()``.
 
         Raises TopologyError for an unknown name or where the kernel refuses.
         """
-        wanted = dict.fromkeys(_FEATURE_NAMES.get(name, (name,)), on)
-        try:
-            self.host.run(self.host.ethtool.set_features, self.name, wanted)
-        except KeyError as error:
-            raise TopologyError(
-                f"{self.where} has no feature {name!r}.",
-                tried="to switch an offload",
-                on=self.where,
-                remedy="use one of " + ", ".join((*_FEATURE_NAMES, "or a name of interface.features()")),
-            ) from error
-        except OSError as error:
-            raise self._refused(f"to switch {name} {'on' if on else 'off'}", error) from error
+        self._switch([(name, on)])
+
+    def set_features(self, wanted: Mapping[str, bool]) -> None:
+        """Turn several offloads on or off in one step, by the names of ``set_feature``. Raises TopologyError."""
+        self._switch(list(wanted.items()))
+
+    def _switch(self, wanted: list[tuple[str, bool]]) -> None:
+        switches = {each: bool(on) for name, on in wanted for each in self._feature_names(name)}
+        what = "to switch " + ", ".join(f"{name} {'on' if on else 'off'}" for name, on in wanted)
+        self._ask(what, self.host.ethtool.set_features, self.name, switches)
+
+    def _feature_names(self, name: str) -> tuple[str, ...]:
+        """The kernel's names for the switch ``name``."""
+        if isinstance(name, str) and (name in _FEATURE_NAMES or name in self.features()):
+            return _FEATURE_NAMES.get(name, (name,))
+        raise TopologyError(
+            f"{self.where} has no feature {name!r}.",
+            tried="to switch an offload",
+            on=self.where,
+            remedy="use one of " + ", ".join((*_FEATURE_NAMES, "or a name of interface.features()")),
+        )
 
     def xdp(self) -> AttachedProgram | None:
         """The XDP program attached, as the kernel tells it, or None."""
-        state = self.host.run(self.host.rtnl.link, self.ifindex)
+        state = self._link("to read what is attached")
         if not state.xdp_mode:
             return None
         return AttachedProgram(
@@ -153,7 +168,7 @@ class Interface:
         before is dropped, and no error tells it.
         """
         until = time.monotonic() + deadline_s
-        while not (carries := self.host.run(self.host.rtnl.link, self.ifindex).carries) and time.monotonic() < until:
+        while not (carries := self._link("to wait until it carries").carries) and time.monotonic() < until:
             time.sleep(0.001)
         return carries
 
@@ -163,26 +178,51 @@ class Interface:
 
     def set_mtu(self, mtu: int) -> None:
         """Set the MTU in bytes. Raises TopologyError with the kernel's word where it refuses."""
+        if isinstance(mtu, bool) or not isinstance(mtu, int) or not 0 <= mtu < 1 << 31:
+            raise TopologyError(
+                f"{mtu!r} can't be an MTU.", tried="to set the MTU", on=self.where, remedy="use 68 to 65535, in bytes"
+            )
         self._set(f"to set the MTU to {mtu}", rtnl.set_link(self.ifindex, mtu=mtu))
 
     def _set(self, what: str, message: Any) -> None:
-        try:
-            self.host.run(self.host.rtnl.send, [message])
-        except OSError as error:
-            raise self._refused(what, error) from error
+        self._ask(what, self.host.rtnl.send, [message])
 
-    def _refused(self, what: str, error: OSError) -> TopologyError:
-        remedy = "see the kernel's word above"
-        if error.errno == errno.EPERM:
-            remedy = "run the lab as root (sudo ./env/lab), or inside the lab's sandbox"
-        elif error.errno == errno.EINVAL and "MTU" in what:
-            remedy = "use 68 to 65535; with a native program at the peer about 3500 at the most"
-        return TopologyError(
-            f"The kernel refused: {error.strerror}.", tried=what, on=self.where, errno=error.errno, remedy=remedy
-        )
+    def _link(self, what: str) -> LinkState:
+        return self._ask(what, self.host.rtnl.link, self.ifindex)
+
+    def _ask(self, what: str, function: Callable[..., T], *args: Any) -> T:
+        """The kernel's answer; its refusal as a TopologyError that says ``what`` was tried."""
+        try:
+            with refused(what, self.where):
+                return self.host.run(function, *args)
+        except TopologyError as error:
+            if self.host.lab.closed:  # an interface goes with its peer, before its own host is closed
+                raise self.host.lab.closed_error(what, "was closed meanwhile") from error
+            raise
 
     def __repr__(self) -> str:
         return f"<{self.where}: {self.end.address}, {self.mac}, ifindex {self.ifindex}>"
+
+
+@contextlib.contextmanager
+def refused(tried: str, on: str, gone: str = "") -> Iterator[None]:
+    """Inside, what the kernel refuses about an interface is raised as an error with the remedy.
+
+    TopologyError, with errno ENODEV where the interface is gone (``gone`` says which, by default ``on``); LabError
+    where descriptors or memory have run out.
+    """
+    try:
+        with resources(tried, on):
+            yield
+    except OSError as error:
+        message, remedy = f"The kernel refused: {error.strerror or error}.", "see the kernel's word above"
+        if error.errno == errno.ENODEV:
+            message, remedy = f"{gone or f'The interface {on}'} is gone.", _GONE
+        elif error.errno == errno.EPERM:
+            remedy = "run the lab as root (sudo ./env/lab), or inside the lab's sandbox"
+        elif error.errno == errno.EINVAL and "MTU" in tried:
+            remedy = "use 68 to 65535; with a native program at the peer about 3500 at the most"
+        raise TopologyError(message, tried=tried, on=on, errno=error.errno, remedy=remedy) from error
 
 
 def _program_name(ident: int) -> str:

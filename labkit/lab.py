@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from labkit import registry
-from labkit.compile.diagnose import verifier_error
-from labkit.errors import LabError, StateError, TopologyError
+from labkit import loading, registry
+from labkit.errors import LabError, StateError, TopologyError, resources
 from labkit.host import Host
 from labkit.interface import Interface
-from labkit.kernel import rtnl
-from labkit.observe.balance import balance
+from labkit.loading import Event, Level
 from labkit.observe.ledger import Ledger
-from labkit.observe.sample import Observer, Sample
+from labkit.observe.observer import Observer
+from labkit.observe.sample import Sample
 from labkit.program.link import Link, Mode
-from labkit.program.program import Program, load_program
+from labkit.program.program import Program
 from labkit.program.spec import ProgramSpec
+from labkit.settling import check_settling_time, settled_ledger, wait_for_rest
 from labkit.topology import Topology, check_name
 from labkit.traffic.board import TrafficBoard
 from labkit.uapi import ProgFlag, ProgType
 
 __all__ = ["Event", "Lab", "open_labs"]
 
-Level = Literal["info", "warning", "error"]
 _open: dict[str, Lab] = {}
 _open_lock = threading.RLock()
 
@@ -39,19 +36,11 @@ class Sink(Protocol):
     """A receiving socket the lab knows, so that packets waiting in it are in the ledger."""
 
     host: Host
+    read: bool  # whether a thread takes what arrives
 
     @property
     def where(self) -> str: ...
     def queued(self) -> int: ...
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something worth telling: ``time_s`` since the lab came up, a level, a sentence."""
-
-    time_s: float
-    level: Level
-    text: str
 
 
 class Lab:
@@ -64,6 +53,13 @@ class Lab:
 
     def __init__(self, topology: Topology, name: str = "lab") -> None:
         check_name(name, "a lab")
+        if not isinstance(topology, Topology):
+            raise TopologyError(
+                f"{topology!r} is not a topology.",
+                tried="to make a lab",
+                on=name,
+                remedy="give one, as in lk.Lab(lk.Topology.pair())",
+            )
         self.topology = topology
         self.name = name
         self.events: list[Event] = []
@@ -79,9 +75,11 @@ class Lab:
             if name in _open:
                 _open[name].close()
             try:
-                self._realise()
+                with resources("to make a lab", name):
+                    self._realise()
             except BaseException:
-                self._tear_down()
+                with contextlib.suppress(LabError):  # what went wrong first is what matters
+                    self._tear_down()
                 raise
             _open[name] = self
         self.tell("info", f"The lab is up: {' – '.join(topology.hosts)}.")
@@ -92,18 +90,7 @@ class Lab:
         for host in self.topology.hosts:
             hosts[host] = Host(self, host)
         for link in self.topology.links:
-            near, far = hosts[link.a.host], hosts[link.b.host]
-            try:
-                near.rtnl.send([rtnl.add_veth(link.a, link.b, far.thread.fd)])
-            except OSError as error:
-                raise TopologyError(
-                    f"The veth pair {link.a.host} {link.a.interface} – {link.b.host} {link.b.interface} "
-                    "could not be made.",
-                    tried="to make a link",
-                    on=self.name,
-                    errno=error.errno,
-                    remedy="run labkit doctor: it tells whether this kernel has veth",
-                ) from error
+            hosts[link.a.host].connect(link, hosts[link.b.host])
         for each in hosts.values():
             each.configure()
         for link in self.topology.links:
@@ -113,17 +100,15 @@ class Lab:
                 end.await_carrier()
         for end in self.interfaces:
             end.await_carrier()
-        registry.remember(
-            self.name,
-            tuple(registry.HostRecord(h.name, h.thread.tid, h.inode, h.thread.cookie) for h in hosts.values()),
-        )
+        records = (registry.HostRecord(h.name, h.thread.tid, h.inode, h.thread.cookie) for h in hosts.values())
+        registry.remember(self.name, tuple(records))
         self.observer = Observer(self)
         self.baseline = self.observer.sample()
 
     def __getitem__(self, name: str) -> Host:
         try:
             return self.hosts[name]
-        except KeyError:
+        except (KeyError, TypeError):
             raise TopologyError(
                 f"The lab {self.name} has no host {name!r}.",
                 tried="to look a host up",
@@ -157,47 +142,21 @@ class Lab:
         ``device`` binds the program to an interface (needed for metadata hints). ``frags`` lets it see frames of
         more than one buffer. Raises VerifierError with the C line, MapError, PrivilegeError.
         """
-        self._check_open("to load a program")
-        flags = ProgFlag(0)
-        if frags:
-            flags |= ProgFlag.XDP_HAS_FRAGS
-        if device is not None:
-            flags |= ProgFlag.XDP_DEV_BOUND_ONLY
-        run = device.host.run if device is not None else _here
-        program = run(
-            lambda: load_program(
+        with self._while_open("to load a program"):
+            return loading.load(
+                self,
                 spec,
                 function,
-                explain=verifier_error,
+                replaces=replaces,
+                device=device,
+                flags=ProgFlag.XDP_HAS_FRAGS if frags else ProgFlag(0),
                 type=type,
-                flags=flags,
-                ifindex=device.ifindex if device is not None else 0,
                 expected_attach_type=expected_attach_type,
-                reuse=_reusable(replaces, spec) if replaces is not None else None,
             )
-        )
-        program.attacher = self._attach
-        self.programs.append(program)
-        return program
 
     def _attach(self, program: Program, interface: Interface, mode: Mode) -> Link:
-        """What ``program.attach`` does: a program of this lab already there is swapped out, anyone else's is not."""
-        self._check_open("to attach a program")
-        if not isinstance(interface, Interface) or interface.host.lab is not self:
-            raise TopologyError(
-                f"{interface!r} is not an interface of the lab {self.name}.",
-                tried=f"to attach {program.name}",
-                remedy='give one of its own, as in program.attach(lab["server"]["eth0"])',
-            )
-        ours = next((link for link in self.attached if link.interface.where == interface.where), None)
-        if ours is not None:
-            self.tell("info", f"{ours.program.name} taken off {interface.where} for {program.name}.")
-            ours.close()
-        link = Link.attach(program, interface, mode, self)
-        self.attached.append(link)
-        self.observer.attached(link)
-        self.tell("info", f"{program.name} attached to {interface.where}, {mode} mode, id {program.id}.")
-        return link
+        with self._while_open("to attach a program"):
+            return loading.attach(self, program, interface, mode)
 
     def link_replaced(self, link: Link, old: Program) -> None:
         """Note a swap (links call this)."""
@@ -218,39 +177,32 @@ class Lab:
 
     def count_bulks(self) -> None:
         """Count redirected frames bulk by bulk from now on: needed where several threads send at once."""
-        with self.traffic.hold_still():
+        with self._while_open("to count bulks"), self.traffic.hold_still():
             self.observer.watch_bulks()
 
     def sample(self) -> Sample:
-        """One reading of every counter of the lab, taken while the lab's own generators hold still."""
-        self._check_open("to read its counters")
-        with self.traffic.hold_still():
+        """One reading of every counter of the lab, taken while the lab's own generators hold still.
+
+        Raises StateError where the lab is closed, also where another thread closes it meanwhile.
+        """
+        with self._while_open("to read its counters"), self.traffic.hold_still():
             return self.observer.sample()
 
     def ledger(self, settle_s: float = 0.5) -> Ledger:
         """What became of every packet since the lab came up or was reset.
 
-        Packets may still be on their way through a ring when traffic has just ended; the counters are read again
-        until every packet is accounted for, ``settle_s`` at the longest. What is left then is shown as it is.
+        Packets may still be on their way through a ring, or to a sink that reads, when traffic has just ended; the
+        counters are read again until every packet has arrived, ``settle_s`` (0 to 60) at the longest. What is left then
+        is shown as it is. Raises LabError.
         """
-        deadline = time.monotonic() + settle_s
-        while True:
-            ledger = balance(self.baseline, self.sample())
-            if ledger.unaccounted == 0 or time.monotonic() >= deadline:
-                return ledger
-            time.sleep(0.002)
+        check_settling_time(settle_s, self.name)
+        return settled_ledger(self, settle_s)
 
     def reset(self) -> None:
         """Stop the traffic and count from zero; programs stay attached, their maps keep what they hold."""
         self._check_open("to reset it")
         self.traffic.stop()
-        deadline, last = time.monotonic() + 0.5, -1
-        while time.monotonic() < deadline:  # let packets on their way arrive, else they would open the new ledger
-            ledger = balance(self.baseline, self.sample())
-            if ledger.unaccounted in (0, last):
-                break
-            last = ledger.unaccounted
-            time.sleep(0.005)
+        wait_for_rest(self)
         self.baseline = self.sample()
         self._born = time.monotonic()
         self.events.clear()
@@ -297,12 +249,30 @@ class Lab:
 
     def _check_open(self, what: str) -> None:
         if self.closed:
-            raise StateError(
-                f"The lab {self.name} is closed.",
-                tried=what,
-                on=self.name,
-                remedy="make it again: run the cell that calls lk.Lab(…)",
-            )
+            raise self.closed_error(what, "is closed")
+
+    @contextlib.contextmanager
+    def _while_open(self, what: str) -> Iterator[None]:
+        """Raise StateError where the lab is closed, or is closed by another thread before the end of the block."""
+        self._check_open(what)
+        try:
+            with resources(what, self.name):
+                yield
+        except Exception as error:  # a counter, a map or a host that went first: each says it in its own way
+            if self.closed:
+                raise self.closed_error(what, "was closed meanwhile") from error
+            raise
+        if self.closed:
+            raise self.closed_error(what, "was closed meanwhile")
+
+    def closed_error(self, what: str, how: str) -> StateError:
+        """The error for ``what`` was tried with a lab that "is closed" or "was closed meanwhile"."""
+        return StateError(
+            f"The lab {self.name} {how}.",
+            tried=what,
+            on=self.name,
+            remedy="make it again: run the cell that calls lk.Lab(…)",
+        )
 
     def __enter__(self) -> Lab:
         return self
@@ -313,23 +283,6 @@ class Lab:
     def __repr__(self) -> str:
         state = "closed" if self.closed else ", ".join(f"{h.name} {h.ip}" for h in self.hosts.values() if h.interfaces)
         return f"<lab {self.name}: {state}>"
-
-
-def _here(function: Callable[[], Program]) -> Program:
-    return function()
-
-
-def _reusable(old: Program, spec: ProgramSpec) -> Mapping[str, Callable[[], int]]:
-    """For each map of ``old`` that ``spec`` declares alike: a function that gives another descriptor of it."""
-    return {
-        name: partial(os.dup, each.fd)
-        for name, each in old.maps.items()
-        if name in spec.maps and _shape(each.spec) == _shape(spec.maps[name])
-    }
-
-
-def _shape(spec: Any) -> tuple[object, ...]:
-    return (spec.type, spec.key_size, spec.value_size, spec.max_entries, spec.flags)
 
 
 def open_labs() -> list[Lab]:

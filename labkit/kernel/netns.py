@@ -7,6 +7,7 @@ the process ends, however it ends, the kernel takes the namespace down with all 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import queue
 import signal
@@ -16,7 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from labkit.errors import PrivilegeError, StateError
+from labkit.errors import LabError, PrivilegeError, StateError
 
 __all__ = ["NamespaceThread", "namespace_cookie_of", "namespace_inode"]
 
@@ -58,8 +59,9 @@ class NamespaceThread:
         self.name = name
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = False
+        self._gate = threading.RLock()  # no job is queued after the one that ends the thread: it would never be done
         self._thread = threading.Thread(target=self._main, name=f"lab-{name}", daemon=True)
-        self._thread.start()
+        _start(self._thread)
         try:
             self.run(_enter_new_namespace)
             self.fd: int = self.run(lambda: os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
@@ -81,15 +83,16 @@ class NamespaceThread:
         """The result of ``function(*args)`` run on this thread, in its namespace; its exception is raised here."""
         if threading.current_thread() is self._thread:
             return function(*args)
-        if self._closed:
-            raise StateError(
-                f"The host {self.name} is closed.",
-                tried="to run something on it",
-                on=self.name,
-                remedy="make the lab again: run the cell that calls lk.Lab(…)",
-            )
         job = _Job(lambda: function(*args))
-        self._jobs.put(job)
+        with self._gate:
+            if self._closed:
+                raise StateError(
+                    f"The host {self.name} is closed.",
+                    tried="to run something on it",
+                    on=self.name,
+                    remedy="make the lab again: run the cell that calls lk.Lab(…)",
+                )
+            self._jobs.put(job)
         job.done.wait()
         if job.error is not None:
             raise job.error
@@ -104,31 +107,59 @@ class NamespaceThread:
 
         def start() -> threading.Thread:
             thread = threading.Thread(target=work, name=f"lab-{self.name}-{name}", daemon=True)
-            thread.start()
+            _start(thread)
             return thread
 
         return self.run(start)
 
-    def close(self) -> None:
-        """End the thread after the work already queued, and let go of the namespace. Safe to call again."""
-        if self._closed:
-            return
-        self._closed = True
-        self._jobs.put(None)
+    def close(self, last: Callable[[], Any] = lambda: None) -> None:
+        """End the thread after the work already queued and ``last``, let go of the namespace. Safe to call again."""
+        job = _Job(last)
+        with self._gate:
+            if self._closed:
+                return
+            self._closed = True
+            self._jobs.put(job)
+            self._jobs.put(None)
         self._thread.join()
         if hasattr(self, "fd"):
             os.close(self.fd)
+        if job.error is not None:
+            raise job.error
+
+
+def _start(thread: threading.Thread) -> None:
+    try:
+        thread.start()
+    except RuntimeError as error:  # "can't start new thread": Python keeps the errno to itself
+        raise LabError(
+            "This process may have no more threads.",
+            tried="to start one",
+            on=thread.name,
+            remedy="close labs that are no longer needed, or raise the limit (ulimit -u)",
+        ) from error
 
 
 def _enter_new_namespace() -> None:
-    if _libc.unshare(_CLONE_NEWNET):
-        number = ctypes.get_errno()
+    if not _libc.unshare(_CLONE_NEWNET):
+        return
+    number = ctypes.get_errno()
+    cause = OSError(number, os.strerror(number))
+    if number == errno.EPERM:
         raise PrivilegeError(
             "This process may not make a network namespace.",
             tried="unshare(CLONE_NEWNET)",
             errno=number,
             remedy="run the lab as root (sudo ./env/lab), or inside a sandbox that has its own user namespace",
-        ) from OSError(number, os.strerror(number))
+        ) from cause
+    if number == errno.ENOSPC:
+        raise LabError(
+            "The kernel allows no more network namespaces.",
+            tried="unshare(CLONE_NEWNET)",
+            errno=number,
+            remedy="close labs that are no longer needed, or raise /proc/sys/user/max_net_namespaces",
+        ) from cause
+    raise cause
 
 
 def _cookie() -> int:

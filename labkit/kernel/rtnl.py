@@ -30,6 +30,7 @@ from labkit.topology import End
 
 __all__ = [
     "LINK_STATISTICS",
+    "LinkState",
     "RtnlSocket",
     "add_address",
     "add_neighbour",
