@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from labkit.compile import cache, checks, client, headers
+from labkit.compile.arguments import check_arguments
 from labkit.compile.clang import compile_error, diagnostics
 from labkit.compile.lines import Strings, restore
 from labkit.compile.refusals import death, refusal
-from labkit.compile.source import Flat, flatten, lesson_directory, read, shown
-from labkit.errors import CompileError
+from labkit.compile.source import Flat, flatten, lesson_directory, located, read, shown
+from labkit.errors import CompileError, resources
 from labkit.program.spec import FunctionSpec, MapSpec, ProgramSpec
 from labkit.uapi import MapType
 
@@ -30,6 +31,7 @@ _CFLAGS = ("-Werror=implicit-function-declaration", "-Werror=int-conversion")
 _SMALLEST = "#include <uapi/linux/bpf.h>\nint pass(struct xdp_md *ctx)\n{\n\treturn XDP_PASS;\n}\n"
 
 
+@resources("to compile a C text")
 def compile_source(
     text: str | None = None,
     path: str | os.PathLike[str] | None = None,
@@ -43,21 +45,16 @@ def compile_source(
     Needs no privilege. Headers are found beside the file, under ``bpf/`` (as
     ``"common/verdict.h"``), in ``-I`` directories of ``cflags``, and among the kernel's user-space
     headers (as ``<uapi/linux/ip.h>``). ``name``: by default the file's, or that of the first
-    function.
+    function. A relative ``path`` that leads nowhere from the current directory starts at the
+    checkout's root, so that ``bpf/pass.c`` is the same file for every notebook.
 
     An unchanged source comes from a cache, in memory or on disk. Raises CompileError, with line and
-    column in the author's own text where there is one.
+    column in the author's own text where there is one; LabError where descriptors or memory have run
+    out.
     """
-    if (text is None) == (path is None):
-        raise CompileError(
-            "give either text or path",
-            tried="compile",
-            remedy='compile(path="bpf/pass.c"), or compile(text="…the C text…")',
-        )
-    file = None if path is None else Path(path)
+    check_arguments(text, path, cflags, name)
+    file = None if path is None else located(Path(path))
     source = read(file) if file else text or ""
-    if "\0" in source:
-        raise CompileError("the C text has a zero byte in it", tried="compile", on=str(file or ""))
     title = name or (file.stem if file else _first_function(source))
     label = shown(file) if file else f"{title}.c"
     flat = flatten(source, label, file and file.resolve(), _search(cflags))
@@ -149,7 +146,7 @@ def _map(name: str, shape: dict[str, int]) -> MapSpec:
         kind = MapType(shape["type"])
     except ValueError as cause:
         raise CompileError(
-            f"map {name} is of type {shape['type']}, which the lab does not know", tried="compile"
+            f"map {name} is of type {shape['type']}, which the lab does not know", tried="to compile"
         ) from cause
     return MapSpec(
         name=name,

@@ -27,8 +27,7 @@ def check(spec: ProgramSpec, flat: Flat, globals_used: Mapping[str, Sequence[int
     if not spec.functions:
         raise CompileError(
             f"{flat.files[0].name} has no function that can be loaded",
-            tried="compile",
-            on=flat.files[0].name,
+            tried=flat.tried,
             remedy="define one that is not static, as int drop_all(struct xdp_md *ctx) { return XDP_DROP; }",
         )
     for name, indexes in globals_used.items():
@@ -66,8 +65,7 @@ def _global_used(spec: ProgramSpec, flat: Flat, function: str, index: int) -> Co
             f"{place.file}:{place.line}: BCC's maps are not handed to {found[1]} by their address",
             line=place.line,
             source_line=place.text,
-            tried="compile",
-            on=flat.files[0].name,
+            tried=flat.tried,
             detail=snippet(place.line, place.text),
             remedy=f"call the map's own operation, as {found[2]}.lookup(&key)",
         )
@@ -76,8 +74,7 @@ def _global_used(spec: ProgramSpec, flat: Flat, function: str, index: int) -> Co
         + f"{function} uses a global variable or a table of constants, and BCC has neither",
         line=place.line if place else None,
         source_line=place.text if place else "",
-        tried="compile",
-        on=flat.files[0].name,
+        tried=flat.tried,
         detail=(snippet(place.line, place.text) + "\n" if place else "")
         + "that is: BCC loads functions and maps; variables outside functions, static ones, texts "
         "in quotes and the values a long array starts with are data, so the kernel would be given "
@@ -94,9 +91,8 @@ def _at_map(flat: Flat, m: MapSpec, message: str, remedy: str) -> CompileError:
                     f"{file.name}:{number}: {message}",
                     line=number,
                     source_line=line,
-                    tried="compile",
-                    on=flat.files[0].name,
+                    tried=flat.tried,
                     detail=snippet(number, line),
                     remedy=remedy,
                 )
-    return CompileError(message, tried="compile", on=flat.files[0].name, remedy=remedy)
+    return CompileError(message, tried=flat.tried, remedy=remedy)

@@ -89,8 +89,7 @@ def compile_error(said: str, flat: Flat) -> CompileError:
         last = log.strip().splitlines()[-1:] or ["the compiler gave no reason"]
         return CompileError(
             f"{name} did not compile: {last[0]}",
-            tried="compile",
-            on=name,
+            tried=flat.tried,
             log=log,
             detail=log[-2000:],
         )
@@ -109,8 +108,7 @@ def compile_error(said: str, flat: Flat) -> CompileError:
         source_line=place.source_line,
         messages=tuple(str(d) for d in everything if d.kind != "note"),
         log=log,
-        tried="compile",
-        on=name,
+        tried=flat.tried,
         detail=_detail(place, meaning, len(errors) - 1),
         remedy=remedy,
     )
@@ -134,8 +132,7 @@ def backend_error(said: str, flat: Flat) -> CompileError | None:
         source_line=source_line,
         messages=(found["text"],),
         log=log,
-        tried="compile",
-        on=flat.files[0].name,
+        tried=flat.tried,
         detail=(snippet(place[1], source_line) + "\n" if place else "") + (f"that is: {meaning}" if meaning else ""),
         remedy=remedy or "write that part of the function another way",
     )

@@ -133,8 +133,7 @@ def _request(message: dict[str, Any]) -> dict[str, Any]:
         except OSError as cause:
             raise CompileError(
                 "the compiler process could not be started",
-                tried="start",
-                on=sys.executable,
+                tried=f"to start {sys.executable}",
                 errno=cause.errno,
                 remedy="close other programs (memory, processes or open files ran out); try again",
             ) from cause
@@ -144,8 +143,7 @@ def _request(message: dict[str, Any]) -> dict[str, Any]:
         _end()
         raise CompileError(
             f"the compiler did not finish within {TIMEOUT_S:g} s and was ended",
-            tried="compile",
-            on=str(message.get("name", "")),
+            tried=f"to compile {message.get('name', '')}".strip(),
             remedy="look for an unrolled loop or a macro without end; the notebook is unharmed",
         ) from None
     except BaseException:  # an interrupt too: an answer to nobody would come first next time

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from labkit.compile.clang import snippet
 from labkit.compile.lines import Place, places
 from labkit.compile.messages import VERIFIER, explain
+from labkit.compile.source import shown
 from labkit.errors import VerifierError
 from labkit.program.spec import FunctionSpec, ProgramSpec
 
@@ -76,8 +78,7 @@ def verifier_error(spec: ProgramSpec, function: FunctionSpec, errno: int | None,
         line=place.line if place else None,
         source_line=place.text if place else "",
         log=log,
-        tried=f"load {function.name}",
-        on=spec.path or spec.name,
+        tried=f"to load {function.name}, from {shown(Path(spec.path)) if spec.path else 'text in a cell'}",
         errno=errno,
         detail="\n".join(detail),
         remedy=remedy or _fallback(log),

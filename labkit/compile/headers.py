@@ -145,8 +145,7 @@ def fingerprint() -> str:
     except OSError as cause:
         raise CompileError(
             "the kernel's user-space headers are missing",
-            tried="read",
-            on=str(UAPI / "bpf.h"),
+            tried=f"to read {UAPI / 'bpf.h'}",
             errno=cause.errno,
             remedy="sudo apt-get install linux-libc-dev",
         ) from cause
@@ -173,8 +172,7 @@ def tree() -> Path:
         if not target.is_dir():  # else another process was first: theirs is the same
             raise CompileError(
                 "the header tree could not be written",
-                tried="write",
-                on=str(target),
+                tried=f"to write {target}",
                 errno=cause.errno,
                 remedy="free some space, or set XDG_CACHE_HOME to a directory you can write",
             ) from cause

@@ -220,16 +220,17 @@ VERIFIER: tuple[Entry, ...] = (
     ),
     (
         r"invalid mem access '(?:map_value_or_null|mem_or_null|ptr_\w*or_null_?)'",
-        "what a lookup returned is used, and it may be NULL: there may be no such key",
+        "what a lookup returned is used, and it may be NULL: there may be no such key (likewise where the result of "
+        "next_…() was not checked for NULL)",
         "check it first: if (!value) return XDP_PASS",
     ),
     (
         r"invalid mem access '(?:scalar|inv)'",
-        "a number is used as if it were a pointer; the usual ways to get there: a packet pointer "
-        "from before "
-        "bpf_xdp_adjust_head, _tail or _meta, which ends them all; or a global variable or "
-        "constant table",
-        "after an adjust read ctx->data and ctx->data_end again and check again; in place of globals use a map",
+        "a number (NULL is one) is used as if it were a pointer; the usual ways to get there: the result of "
+        "next_…() was not checked for NULL; a packet pointer from before bpf_xdp_adjust_head, _tail or _meta, "
+        "which ends them all; a global variable or constant table",
+        "check first: if (!udp) return XDP_PASS; after an adjust read ctx->data and ctx->data_end again and check "
+        "again; in place of globals use a map",
     ),
     (
         r"unbounded memory access|invalid access to map value|"

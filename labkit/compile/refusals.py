@@ -58,8 +58,7 @@ def refusal(kind: str, answer: dict[str, Any], flat: Flat) -> CompileError:
     said = readable(str(answer.get("said", "")), flat)
     return CompileError(
         message,
-        tried="compile",
-        on=flat.files[0].name,
+        tried=flat.tried,
         remedy=remedy,
         detail=detail if kind not in ("bcc-wrong", "load") else "",
         log=said,
@@ -78,8 +77,7 @@ def death(ended: Ended, flat: Flat) -> CompileError:
     how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
     return CompileError(
         f"the compiler process ended ({how}) while compiling; the notebook is unharmed",
-        tried="compile",
-        on=flat.files[0].name,
+        tried=flat.tried,
         detail=said[-2000:].strip(),
         log=said,
         remedy="LLVM gives up on some inputs: undo the last change, or write it another way; "

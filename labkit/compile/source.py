@@ -9,14 +9,15 @@ numbered from ``HEAD`` on, to be told apart and put right by ``Flat.place``.
 from __future__ import annotations
 
 import functools
+import os
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labkit.errors import CompileError
+from labkit.errors import CompileError, resources
 
-__all__ = ["HEAD", "Flat", "SourceFile", "flatten", "lesson_directory", "read", "shown"]
+__all__ = ["HEAD", "Flat", "SourceFile", "flatten", "lesson_directory", "located", "read", "shown"]
 
 _INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 _ONCE = re.compile(r"^\s*#\s*pragma\s+once\b", re.MULTILINE)
@@ -43,11 +44,18 @@ class Flat:
     files: list[SourceFile] = field(default_factory=list)
     out: list[str] = field(default_factory=list)
     once: set[Path] = field(default_factory=set)
+    path: Path | None = None
 
     @property
     def text(self) -> str:
         """What BCC is given."""
         return "\n".join(self.out) + "\n"
+
+    @property
+    def tried(self) -> str:
+        """What is attempted with it, for errors."""
+        name = self.files[0].name if self.files else ""
+        return f"to compile {name}" if self.path else f"to compile {name.removesuffix('.c')}, from text in a cell"
 
     def file(self, name: str) -> SourceFile | None:
         """The file that a name in BCC's output stands for; None for any other file."""
@@ -72,12 +80,18 @@ def lesson_directory() -> Path:
     return Path(__file__).resolve().parents[2] / "bpf"
 
 
+def located(path: Path) -> Path:
+    """``path``; where it is relative and leads nowhere, but does from the checkout's root, the file there."""
+    from_root = lesson_directory().parent / path
+    return from_root if not os.path.exists(path) and os.path.exists(from_root) else path
+
+
 def flatten(text: str, name: str, path: Path | None, search: tuple[Path, ...]) -> Flat:
     """``text`` with the headers it includes from its own directory or from ``search`` pasted in.
 
     Raises CompileError where headers include one another without end, or one can't be read.
     """
-    flat = Flat()
+    flat = Flat(path=path)
     _paste(flat, text, name, path, search, 0)
     return flat
 
@@ -97,8 +111,7 @@ def _paste(flat: Flat, text: str, name: str, path: Path | None, search: tuple[Pa
                 if depth == _DEEPEST:
                     raise CompileError(
                         f"{header.name} includes itself, directly or by way of others",
-                        tried="compile",
-                        on=flat.files[0].name,
+                        tried=flat.tried,
                         line=index + 1,
                         source_line=line,
                         remedy="guard each header with #ifndef NAME, #define NAME … #endif",
@@ -121,19 +134,22 @@ def _paste_header(flat: Flat, header: Path, search: tuple[Path, ...], depth: int
 
 def read(path: Path) -> str:
     """The text of a C file. Raises CompileError where it can't be read as text."""
+    tried = f"to read {path}"
+    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe may have no end
+        raise CompileError("the C file can't be read: it is no file", tried=tried, remedy="give a file's name")
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as cause:
-        number = cause.errno if isinstance(cause, OSError) else None
-        raise CompileError(
-            "the C file is not UTF-8 text" if number is None else "the C file can't be read",
-            tried="read",
-            on=str(path),
-            errno=number,
-            remedy="check the path; a relative one starts at the current directory"
-            if number is not None
-            else "save it as UTF-8",
-        ) from cause
+        with resources(tried):
+            text = path.read_text(encoding="utf-8-sig")
+    except OSError as cause:
+        remedy = "check the path and its permissions"
+        if not path.is_absolute():
+            remedy = f"check the path; looked for {Path.cwd() / path} and {lesson_directory().parent / path}"
+        raise CompileError("the C file can't be read", tried=tried, errno=cause.errno, remedy=remedy) from cause
+    except UnicodeDecodeError as cause:
+        raise CompileError("the C file is not UTF-8 text", tried=tried, remedy="save it as UTF-8") from cause
+    if "\0" in text:
+        raise CompileError("the C text has a zero byte in it", tried=tried, remedy="take it out")
+    return text
 
 
 def shown(path: Path) -> str:
