@@ -14,6 +14,8 @@ __all__ = ["End", "LinkSpec", "Route", "Topology"]
 # IFNAMSIZ is 16 with the closing zero, include/uapi/linux/if.h.
 _LONGEST_NAME = 15
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*\Z")
+_MAC = re.compile(r"[0-9a-f][02468ace](:[0-9a-f]{2}){5}\Z")
+_NO_MAC = "00:00:00:00:00:00"
 _MOST_LINKS = 200
 # veth takes an MTU from 68 (IPv4's least, RFC 791) to 65535, drivers/net/veth.c and include/net/ip.h.
 _MTU_RANGE = range(68, 65536)
@@ -85,6 +87,7 @@ class Topology:
     shape: str = "custom"
 
     def __post_init__(self) -> None:
+        _check_kinds(self)
         _check_hosts(self.hosts)
         if len(self.links) > _MOST_LINKS:
             raise TopologyError(
@@ -96,6 +99,10 @@ class Topology:
         for end in self.ends():
             _check_end(end, self.hosts, taken)
             taken.add((end.host, end.interface))
+        for route in self.routes:
+            _check_route(route, self.hosts)
+        for host in self.forwarders:
+            _check_member(host, self.hosts, "forwarders names")
 
     def ends(self) -> Iterator[End]:
         """Every end of every link, link by link."""
@@ -207,14 +214,49 @@ def _check_hosts(hosts: tuple[str, ...]) -> None:
             )
 
 
+def _check_kinds(topology: Topology) -> None:
+    """Raise TopologyError unless each field holds what it should: a list is taken for a tuple, a text for neither."""
+    kinds = {"hosts": str, "links": LinkSpec, "routes": Route, "forwarders": str}
+    for name, kind in kinds.items():
+        given = getattr(topology, name)
+        if not isinstance(given, (tuple, list, set, frozenset)):
+            raise _unfit(f"{given!r} can't be the {name} of a topology", f"give several in brackets, as {name}=(…,)")
+        for each in given:
+            if name != "hosts" and not isinstance(each, kind):
+                raise _unfit(f"{each!r} can't be among the {name} of a topology", f"give a {kind.__name__}")
+        object.__setattr__(topology, name, frozenset(given) if name == "forwarders" else tuple(given))
+    for link in topology.links:
+        for end in link.ends:
+            if not isinstance(end, End):
+                raise _unfit(f"{end!r} can't be the end of a link", "give an End")
+
+
+def _check_member(host: object, hosts: tuple[str, ...], what: str) -> None:
+    if host not in hosts:
+        raise _unfit(f"{what} a host that the topology doesn't have: {host!r}", "hosts are " + ", ".join(hosts))
+
+
+def _check_route(route: Route, hosts: tuple[str, ...]) -> None:
+    _check_member(route.host, hosts, "A route is for")
+    try:
+        if not isinstance(route.network, str) or not isinstance(route.via, str) or "/" not in route.network:
+            raise ValueError("network and neighbour are texts")
+        ipaddress.IPv4Network(route.network)
+        ipaddress.IPv4Address(route.via)
+    except ValueError as error:
+        raise _unfit(
+            f"{route.host} can't have a route to {route.network!r} via {route.via!r}: {error}",
+            "write IPv4, as Route(host, '10.0.2.0/24', '10.0.1.2')",
+        ) from error
+
+
+def _unfit(message: str, remedy: str) -> TopologyError:
+    return TopologyError(f"{message}.", tried="to plan a topology", remedy=remedy)
+
+
 def _check_end(end: End, hosts: tuple[str, ...], taken: set[tuple[str, str]]) -> None:
     where = f"{end.host} {end.interface}"
-    if end.host not in hosts:
-        raise TopologyError(
-            f"The link end {where} names a host that the topology doesn't have.",
-            tried="to plan a topology",
-            remedy="hosts are " + ", ".join(hosts),
-        )
+    _check_member(end.host, hosts, f"The link end {where} is of")
     check_name(end.interface, "an interface")
     if end.interface == "lo" or (end.host, end.interface) in taken:
         raise TopologyError(
@@ -234,6 +276,8 @@ def _check_end(end: End, hosts: tuple[str, ...], taken: set[tuple[str, str]]) ->
 
 def _check_address(end: End, where: str) -> None:
     try:
+        if not isinstance(end.address, str):
+            raise ValueError("not a text")
         address = ipaddress.ip_interface(end.address)
         if address.version != 4 or "/" not in end.address:
             raise ValueError("no prefix length" if address.version == 4 else "not IPv4")
@@ -243,5 +287,8 @@ def _check_address(end: End, where: str) -> None:
             tried="to plan a topology",
             remedy="write IPv4 with its prefix length, as 10.0.1.1/24",
         ) from error
-    if not re.fullmatch(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", end.mac):
-        raise TopologyError(f"{end.mac!r} can't be the MAC address of {where}.", tried="to plan a topology")
+    if not isinstance(end.mac, str) or not _MAC.match(end.mac) or end.mac == _NO_MAC:
+        raise _unfit(
+            f"{end.mac!r} can't be the MAC address of {where}",
+            "write six bytes in lower-case hexadecimal, the first one even (odd is for groups), as 02:00:00:00:01:01",
+        )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.errors import TopologyError
-from labkit.topology import End, LinkSpec, Topology
+from labkit.topology import End, LinkSpec, Route, Topology
 
 
 def test_pair_is_two_hosts_and_one_link() -> None:
@@ -95,3 +98,64 @@ def test_sizes_out_of_range_are_refused(field: str, value: int) -> None:
 
 def test_with_mtu_changes_every_end() -> None:
     assert {end.mtu for end in Topology.router().with_mtu(9000).ends()} == {9000}
+
+
+NEAR = End("a", "eth0", "10.0.1.1/24", "02:00:00:00:01:01")
+FAR = End("b", "eth0", "10.0.1.2/24", "02:00:00:00:01:02")
+RUBBISH: list[Any] = [None, 5, "ab", object(), [None], [5], [[]], [{}], {"a": 1}]
+
+
+@pytest.mark.parametrize("value", RUBBISH, ids=repr)
+@pytest.mark.parametrize("field", ["hosts", "links", "routes", "forwarders"])
+def test_fields_of_another_kind_are_refused(field: str, value: Any) -> None:
+    given: dict[str, Any] = {"hosts": ("a", "b"), "links": (LinkSpec(NEAR, FAR),), field: value}
+    with pytest.raises(TopologyError) as caught:
+        Topology(**given)
+    assert caught.value.remedy
+
+
+def test_lists_are_taken_for_tuples() -> None:
+    given: dict[str, Any] = {"hosts": ["a", "b"], "links": [LinkSpec(NEAR, FAR)], "forwarders": ["a"]}
+    topology = Topology(**given)
+    assert topology == Topology(("a", "b"), (LinkSpec(NEAR, FAR),), (), frozenset({"a"}))
+    assert hash(topology)
+
+
+@pytest.mark.parametrize("value", [None, 5, b"x", [], {}, 1.5, object()], ids=repr)
+@pytest.mark.parametrize("field", [f.name for f in fields(End)])
+def test_ends_of_another_kind_are_refused(field: str, value: Any) -> None:
+    if (field, value) == ("queues", 5):
+        return
+    changed: Any = {field: value}
+    with pytest.raises(TopologyError) as caught:
+        Topology(("a", "b"), (LinkSpec(replace(NEAR, **changed), FAR),))
+    assert caught.value.remedy
+    other: Any = value
+    with pytest.raises(TopologyError, match="the end of a link"):
+        Topology(("a", "b"), (LinkSpec(other, FAR),))
+
+
+@pytest.mark.parametrize(
+    "mac", ["", "02:00:00:00:01", "02-00-00-00-01-01", "0A:00:00:00:01:01", "01:00:00:00:00:01", "00:00:00:00:00:00"]
+)
+def test_a_mac_the_kernel_would_not_take_is_refused(mac: str) -> None:
+    with pytest.raises(TopologyError, match=r"MAC address of a eth0[\s\S]*02:00:00:00:01:01"):
+        Topology(("a", "b"), (LinkSpec(replace(NEAR, mac=mac), FAR),))
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        Route("c", "10.0.2.0/24", "10.0.1.2"),
+        Route("a", "10.0.2.0", "10.0.1.2"),
+        Route("a", "10.0.2.1/24", "10.0.1.2"),
+        Route("a", "10.0.2.0/24", "router"),
+        Route("a", "fe80::/64", "fe80::1"),
+        Route("a", None, 5),  # type: ignore[arg-type]
+        Route([], "10.0.2.0/24", "10.0.1.2"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_route_that_leads_nowhere_is_refused(route: Route) -> None:
+    with pytest.raises(TopologyError) as caught:
+        Topology(("a", "b"), (LinkSpec(NEAR, FAR),), (route,))
+    assert caught.value.remedy
