@@ -23,7 +23,7 @@ from labkit.compile import compile_source as compile
 from labkit.doctor import doctor
 
 if TYPE_CHECKING:
-    from labkit import widgets
+    from labkit import lesson, widgets
     from labkit.errors import (
         AttachError,
         CaptureError,
@@ -51,20 +51,26 @@ if TYPE_CHECKING:
     from labkit.program.program import Program
     from labkit.program.spec import FunctionSpec, MapSpec, ProgramSpec
     from labkit.topology import End, LinkSpec, Route, Topology
+    from labkit.traffic.capture import Capture, CapturedFrame, capture
     from labkit.traffic.frame import Frame
     from labkit.traffic.frames import arp, fragments, icmp, tcp, udp, udp6, vlan
     from labkit.traffic.generator import Generator, generate
-    from labkit.traffic.ping import ping
+    from labkit.traffic.pcap import read_pcap, write_pcap
+    from labkit.traffic.ping import PingReport, ping
     from labkit.traffic.raw import send_frames
+    from labkit.traffic.replay import replay
     from labkit.traffic.report import TrafficReport
     from labkit.traffic.sink import UdpSink
+    from labkit.traffic.tcp import TcpReport, tcp_transfer
     from labkit.traffic.udp import send_udp
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AttachError",
+    "Capture",
     "CaptureError",
+    "CapturedFrame",
     "CompileError",
     "End",
     "Event",
@@ -83,6 +89,7 @@ __all__ = [
     "Map",
     "MapError",
     "MapSpec",
+    "PingReport",
     "PrivilegeError",
     "Program",
     "ProgramSpec",
@@ -90,6 +97,7 @@ __all__ = [
     "Row",
     "Sample",
     "StateError",
+    "TcpReport",
     "Topology",
     "TopologyError",
     "TrafficError",
@@ -97,6 +105,7 @@ __all__ = [
     "UdpSink",
     "VerifierError",
     "arp",
+    "capture",
     "check",
     "compare",
     "compile",
@@ -106,17 +115,22 @@ __all__ = [
     "generate",
     "hint",
     "icmp",
+    "lesson",
     "ping",
     "predict",
     "progress",
+    "read_pcap",
+    "replay",
     "send_frames",
     "send_udp",
     "source",
     "tcp",
+    "tcp_transfer",
     "udp",
     "udp6",
     "vlan",
     "widgets",
+    "write_pcap",
 ]
 
 # Where each name lives that is imported only when somebody uses it.
@@ -138,22 +152,28 @@ _HOMES = {
         "labkit.program.program": "Program",
         "labkit.program.spec": "FunctionSpec MapSpec ProgramSpec",
         "labkit.topology": "End LinkSpec Route Topology",
+        "labkit.traffic.capture": "Capture CapturedFrame capture",
         "labkit.traffic.frame": "Frame",
         "labkit.traffic.frames": "arp fragments icmp tcp udp udp6 vlan",
         "labkit.traffic.generator": "Generator generate",
-        "labkit.traffic.ping": "ping",
+        "labkit.traffic.pcap": "read_pcap write_pcap",
+        "labkit.traffic.ping": "PingReport ping",
         "labkit.traffic.raw": "send_frames",
+        "labkit.traffic.replay": "replay",
         "labkit.traffic.report": "TrafficReport",
         "labkit.traffic.sink": "UdpSink",
+        "labkit.traffic.tcp": "TcpReport tcp_transfer",
         "labkit.traffic.udp": "send_udp",
     }.items()
     for name in names.split()
 }
 
+_MODULES = ("lesson", "widgets")
+
 
 def __getattr__(name: str) -> Any:
-    if name == "widgets":
-        return importlib.import_module("labkit.widgets")
+    if name in _MODULES:
+        return importlib.import_module(f"labkit.{name}")
     if name not in _HOMES:
         raise AttributeError(f"labkit has no {name!r}; it has {', '.join(__all__)}")
     found = getattr(importlib.import_module(_HOMES[name]), name)
