@@ -41,6 +41,7 @@ make_ready() {
     step 2 "Virtual environment" make_venv
     step 3 "Python packages" install_python_packages "$what"
     step 4 "BCC and labkit" link_bcc_and_labkit
+    step 5 "Bytecode" write_bytecode
     # Last of all: what has no stamp is not finished. One that says more than is asked for stays.
     has_python_packages "$what" || echo "$(venv_key) $what" >"$venv/stamp"
     rm -f "$log"
@@ -56,7 +57,7 @@ is_ready() {
 step() {
     local number=$1 name=$2 start=$SECONDS ticker status=0
     shift 2
-    printf '[%s/4] %s …' "$number" "$name" >&2
+    printf '[%s/5] %s …' "$number" "$name" >&2
     tick "$start" "$BASHPID" 9<&- & # the lock must not outlive the set-up
     ticker=$!
     # In a child, so that `set -e` holds inside: it would not in a condition.
@@ -177,7 +178,7 @@ install_python_packages() {
     ! has_python_packages "$1" || return 0
     rm -f "$venv/stamp"
     # pip, as it keeps to the index, proxy and certificates that this machine's owner gave it.
-    # The lock is complete and hashed: nothing to resolve, nothing to trust. Bytecode is made where it's first used.
+    # The lock is complete and hashed: nothing to resolve, nothing to trust. For bytecode see write_bytecode.
     PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 "$venv/bin/pip" install \
         --no-deps --no-compile --require-hashes --requirement "$lock"
 }
@@ -205,6 +206,16 @@ link_bcc_and_labkit() {
     echo "$root" >"$site/labkit.pth"
     write_labkit_command >"$venv/bin/labkit"
     chmod +x "$venv/bin/labkit"
+}
+
+# Bytecode of what a lesson imports, and of nothing else: a tenth of what there is. Else each process of a user who may
+# not write here would compile it anew, a second and more at each start. The lab works without it.
+write_bytecode() {
+    env -u PYTHONDONTWRITEBYTECODE -u PYTHONPYCACHEPREFIX "$venv/bin/python" -c '
+import importlib
+for name in ("jupyterlab.labapp", "ipykernel.kernelapp", "scapy.layers.inet6", "labkit.lab", "labkit.lesson", "labkit.widgets"):
+    importlib.import_module(name)
+' || true
 }
 
 # Shell and Python at once, as pip does it: a path with a space in it can't stand in a #! line.
