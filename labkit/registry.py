@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from labkit.errors import LabError
+from labkit.errors import LabError, resources
 from labkit.kernel.netns import namespace_cookie_of, namespace_inode
 
 __all__ = ["HostRecord", "Record", "clean", "forget", "inhabitants", "labs", "remember", "stale", "state_directory"]
@@ -81,7 +81,8 @@ def remember(lab: str, hosts: tuple[HostRecord, ...]) -> None:
         if directory.stat().st_uid != os.geteuid():
             raise PermissionError(f"{directory} belongs to somebody else")
         written = directory / f".{lab}.{os.getpid()}.tmp"
-        written.write_text(json.dumps(asdict(record)))
+        with resources("to note the lab in its state directory", str(directory)):
+            written.write_text(json.dumps(asdict(record)))
         written.replace(_path(lab, os.getpid()))
     except OSError as error:
         raise LabError(

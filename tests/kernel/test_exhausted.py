@@ -10,10 +10,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 import labkit as lk
+from labkit import registry
 from labkit.kernel import bpf
 from labkit.kernel.netns import NamespaceThread
 from labkit.kernel.rtnl import RtnlSocket
@@ -83,6 +85,15 @@ def test_a_host_that_fails_half_way_takes_its_thread_along(monkeypatch: pytest.M
     with pytest.raises(lk.LabError, match="no file descriptor left"):
         lk.Lab(lk.Topology.pair(), name="half")
     assert threading.active_count() == before  # and the fixture looks for the namespace
+
+
+def test_a_record_that_finds_no_descriptor_does_not_blame_the_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    with pytest.raises(lk.LabError, match=r"no file descriptor left[\s\S]*ulimit -n"):
+        registry.remember("few", ())
 
 
 def test_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
