@@ -119,11 +119,21 @@ class Report:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        body = "".join(_html_row(row) for row in self.shown())
-        head = "".join(
-            f'<th scope="col" style="text-align:left">{word}</th>' for word in ("State", "Requirement", "Found")
+        """The outcome and what wants attention; the rest, a screenful, folded away."""
+        rows = list(self.shown())
+        urgent = [row for row in rows if row.remedy or row.state not in ("ok", "note")]
+        rest = [row for row in rows if row not in urgent]
+        return (
+            f"<p><b>{html.escape(self.summary())}</b></p>{_html_table(urgent)}"
+            f"<details><summary>What was looked at: {_count(len(rest), 'line')} more</summary>{_html_table(rest)}</details>"
         )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(self.summary())}</p>"
+
+
+def _html_table(rows: list[Row]) -> str:
+    if not rows:
+        return ""
+    head = "".join(f'<th scope="col" style="text-align:left">{word}</th>' for word in ("State", "Requirement", "Found"))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(_html_row(row) for row in rows)}</tbody></table>"
 
 
 def _folded(rows: list[Row]) -> Iterator[Row]:

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
 __all__ = ["STYLE", "Table", "block", "number"]
 
-# Colours follow JupyterLab's theme where there is one, else the browser's; nothing is said by colour alone.
-STYLE = """<style>
-.lab-page{color:var(--jp-ui-font-color1,CanvasText);font:13px/1.45 var(--jp-ui-font-family,system-ui,sans-serif);
- font-variant-numeric:tabular-nums;color-scheme:light dark;max-width:64rem;
- --lab-line:var(--jp-border-color2,#8886);--lab-soft:var(--jp-ui-font-color2,GrayText);
- --lab-card:var(--jp-layout-color2,#8881);--lab-accent:var(--jp-brand-color1,#0b62d6);
- --lab-good:var(--jp-success-color1,#12805c);--lab-bad:var(--jp-error-color1,#c02b3c)}
-.lab-page table{border-collapse:collapse;margin:.4em 0;font-size:13px}
-.lab-page caption{text-align:left;color:var(--lab-soft);padding:.2em 0;caption-side:top}
-.lab-page th,.lab-page td{text-align:left!important;padding:.2em .9em .2em .2em;border-bottom:1px solid var(--lab-line);
- vertical-align:top;background:none}
-.lab-page .n{text-align:right!important}
-.lab-page .good{color:var(--lab-good)}.lab-page .bad{color:var(--lab-bad);font-weight:600}
-.lab-page .soft{color:var(--lab-soft)}
-.lab-page pre{margin:.4em 0;padding:.6em .8em;background:var(--lab-card);overflow-x:auto;
- font:12.5px/1.5 var(--jp-code-font-family,monospace);color:inherit}
-.lab-page svg{max-width:100%;height:auto;display:block}
-.lab-page svg text{fill:currentColor;font:12px var(--jp-ui-font-family,system-ui,sans-serif)}
-.lab-page svg .soft{fill:var(--lab-soft)}.lab-page svg .strong{font-weight:700}.lab-page svg .small{font-size:10px}
+# Our own colours, as the themes' are too faint for small text: each has a contrast of 4.5 to 1 or better on its theme's
+# surfaces. JupyterLab's theme decides, else the browser's; nothing is said by colour alone.
+_LIGHT = (
+    "--lab-line:#d5dbe3;--lab-soft:#57616e;--lab-card:#f3f5f8;--lab-accent:#0b62d6;"
+    "--lab-good:#0f7553;--lab-bad:#c02b3c;color-scheme:light"
+)
+_DARK = (
+    "--lab-line:#3d4854;--lab-soft:#a9b4c0;--lab-card:#1d232a;--lab-accent:#6aa8ff;"
+    "--lab-good:#43c59e;--lab-bad:#ff7b86;color-scheme:dark"
+)
+STYLE = f"""<style>
+.lab-page{{{_LIGHT}}}
+body[data-jp-theme-light="false"] .lab-page{{{_DARK}}}
+@media (prefers-color-scheme:dark){{body:not([data-jp-theme-light]) .lab-page{{{_DARK}}}}}
+.lab-page{{color:var(--jp-ui-font-color1,CanvasText);font:13px/1.45 var(--jp-ui-font-family,system-ui,sans-serif);
+ font-variant-numeric:tabular-nums;max-width:64rem;padding:4px 5px}}
+.lab-page table{{border-collapse:collapse;margin:.4em 0;font-size:13px}}
+.lab-page caption{{text-align:left;color:var(--lab-soft);padding:.2em 0;caption-side:top}}
+.lab-page th,.lab-page td{{text-align:left!important;padding:.2em .9em .2em .2em;border-bottom:1px solid var(--lab-line);
+ vertical-align:top;background:none;max-width:34em;white-space:normal;overflow-wrap:break-word}}
+.lab-page .n{{text-align:right!important;white-space:nowrap}}
+.lab-page .good{{color:var(--lab-good)}}.lab-page .bad{{color:var(--lab-bad);font-weight:600}}
+.lab-page .soft{{color:var(--lab-soft)}}
+.lab-page pre{{margin:.4em 0;padding:.6em .8em;background:var(--lab-card);overflow-x:auto;
+ font:12.5px/1.5 var(--jp-code-font-family,monospace);color:inherit}}
+.lab-page pre.words{{white-space:pre-wrap;overflow-wrap:anywhere}}
+.lab-page svg{{max-width:100%;height:auto;display:block}}
+.lab-page svg text{{fill:currentColor;font:12px var(--jp-ui-font-family,system-ui,sans-serif)}}
+.lab-page svg .soft{{fill:var(--lab-soft)}}.lab-page svg .strong{{font-weight:700}}
+.lab-page svg .small{{font-size:11px}}
+.lab-page summary{{cursor:pointer}}
 </style>"""
+_LIKE_A_NUMBER = re.compile(r"[<>]? ?\d[\d.,]*( ?%)?$")
 
 
 def block(inner: str) -> str:
@@ -44,7 +58,7 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A small table. ``rows`` hold text or numbers; columns of numbers are set to the right.
+    """A small table. ``rows`` hold text or numbers; columns of numbers, "14 %" among them, are set to the right.
 
     ``marks`` names a CSS class ("good", "bad") for cells by (row, column).
     """
@@ -61,7 +75,7 @@ class Table:
 
     def _numeric(self, column: int) -> bool:
         values = [row[column] for row in self.rows if row[column] is not None]
-        return bool(values) and all(isinstance(v, (int, float)) for v in values)
+        return bool(values) and all(isinstance(v, (int, float)) or _LIKE_A_NUMBER.match(str(v)) for v in values)
 
     def __str__(self) -> str:
         cells = [list(self.head), *([self._text(v) for v in row] for row in self.rows)]

@@ -14,7 +14,8 @@ from labkit.topology import End, Topology
 __all__ = ["Picture", "bars", "draw", "receive_path"]
 
 _ids = count(1)
-_BOX_W, _BOX_H, _GAP, _LANE = 190, 76, 190, 110
+_BOX_W, _BOX_H, _GAP, _LANE = 200, 62, 230, 96
+_PROGRAM_LINE = 16
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Picture:
     def _repr_html_(self) -> str:
         more = "open" if self.open else ""
         return block(
-            f"<figure style='margin:0'>{self.svg}<figcaption class='soft'>{escape(self.title)}</figcaption></figure>"
+            f"<figure style='margin:0'>{self.svg}"
+            f"<figcaption class='soft' style='margin:.3em 0'>{escape(self.title)}</figcaption></figure>"
             f"<details {more}><summary>The same as a table</summary>{self.table.html()}</details>"
         )
 
@@ -93,8 +95,9 @@ def draw(what: Any) -> Picture:
     said = "; ".join(
         f"{link.a.host} {link.a.interface} is wired to {link.b.host} {link.b.interface}" for link in topology.links
     )
+    below = max((_lines_below(host, topology, programs) for host in topology.hosts), default=0)
     width = max(x for x, _ in places.values()) + _BOX_W + 120  # room for a program's name
-    height = max(y for _, y in places.values()) + _BOX_H + 44
+    height = max(y for _, y in places.values()) + _BOX_H + 6 + _PROGRAM_LINE * below
     head = ("host", "interface", "address", "MAC", "MTU", "queues", "wired to", "XDP program")
     svg = _svg(title, said or "no links", width, height, "".join(drawn))
     return Picture(title, said, svg, Table(head, tuple(rows)), open=False)
@@ -132,14 +135,22 @@ def _link_line(a: End, b: End, places: Mapping[str, tuple[int, int]]) -> str:
 def _host_box(host: str, topology: Topology, places: Mapping[str, tuple[int, int]], programs: Mapping[str, Any]) -> str:
     x, y = places[host]
     parts = [_box(x, y, _BOX_W, _BOX_H), _text(x + 14, y + 24, host, "strong")]
-    for i, end in enumerate(topology.ends_of(host)[:3]):
-        parts.append(_text(x + 14, y + 43 + 16 * i, f"{end.interface}  {end.ip}", "soft"))
-        found = programs.get(f"{end.host} {end.interface}")
-        if found is not None:
-            parts.append(
-                _text(x + 2, y + _BOX_H + 18 + 16 * i, f"{end.interface}: {found.program.name} ({found.mode} XDP)")
-            )
+    for i, end in enumerate(topology.ends_of(host)[:2]):
+        parts.append(_text(x + 14, y + 42 + 15 * i, f"{end.interface}  {end.ip}", "soft"))
+    for i, found in enumerate(_programs_of(host, topology, programs)):
+        words = f"{found.interface.name}: {found.program.name} ({found.mode} XDP)"
+        parts.append(_text(x + 2, y + _BOX_H + 3 + _PROGRAM_LINE * (i + 1) - 3, words))
     return "".join(parts)
+
+
+def _programs_of(host: str, topology: Topology, programs: Mapping[str, Any]) -> list[Any]:
+    """Links of programs attached at a host's interfaces; two at most, as there is no room for more."""
+    keys = [f"{end.host} {end.interface}" for end in topology.ends_of(host)]
+    return [programs[key] for key in keys if key in programs][:2]
+
+
+def _lines_below(host: str, topology: Topology, programs: Mapping[str, Any]) -> int:
+    return len(_programs_of(host, topology, programs))
 
 
 def bars(
@@ -177,9 +188,9 @@ def _bar(x: float, y: float, width: float, paint: str, height: int = 19) -> str:
 
 _STAGES: tuple[tuple[str, str, str], ...] = (
     ("driver", "a buffer, no skb yet", "native XDP"),
-    ("skb made", "memory taken, filled in", ""),
-    ("core, entry", "first hook with an skb", "generic XDP"),
-    ("traffic control", "ingress of the device", "TC"),
+    ("skb made", "allocated, filled in", ""),
+    ("stack's entry", "first hook with skb", "generic XDP"),
+    ("traffic control", "the device's ingress", "TC"),
     ("IPv4 input", "header checked", "nftables prerouting"),
     ("UDP", "socket looked up", "socket's full buffer"),
 )

@@ -113,7 +113,7 @@ class CheckResult:
         kind = "good" if self.passed else "bad"
         parts = [f'<p role="status"><b class="{kind}">{escape(self.sentence)}</b></p>']
         if self.error is not None:
-            parts.append(f"<pre>{escape(str(self.error))}</pre>")
+            parts.append(f'<pre class="words" tabindex="0">{escape(str(self.error))}</pre>')
         if self.rows:
             parts.append(self._table().html())
         if self.looks:
