@@ -72,9 +72,9 @@ class Prediction:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        from labkit.widgets.prediction import prediction_form
+        from labkit.widgets.prediction import PredictionForm
 
-        display(prediction_form(self))  # type: ignore[no-untyped-call]
+        display(PredictionForm(self))  # type: ignore[no-untyped-call]
 
     def __str__(self) -> str:
         said = self.answer

@@ -1,12 +1,12 @@
-"""The panel's front end as two strings, read once from the package's own files.
+"""The front ends as strings, read once from the package's own files.
 
-The JavaScript is kept in small files without imports and joined here, so that no bundler, no
+The panel's JavaScript is kept in small files without imports and joined here, so that no bundler, no
 network and no file watching is needed: anywidget takes one module as a string.
 """
 
 from importlib.resources import files
 
-__all__ = ["CSS", "ESM", "PARTS"]
+__all__ = ["CSS", "ESM", "PARTS", "PREDICTION_CSS", "PREDICTION_ESM"]
 
 PARTS = ("format", "dom", "layout", "flow", "topology", "chart", "ledger", "controls", "panel")
 
@@ -17,3 +17,6 @@ def _read(name: str) -> str:
 
 ESM: str = "\n".join(_read(f"{part}.js") for part in PARTS)
 CSS: str = _read("panel.css")
+
+PREDICTION_ESM: str = _read("prediction.js")
+PREDICTION_CSS: str = _read("prediction.css")

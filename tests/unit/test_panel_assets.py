@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from labkit.widgets.assets import CSS, ESM, PARTS
+from labkit.widgets.assets import CSS, ESM, PARTS, PREDICTION_CSS, PREDICTION_ESM
 
 
 def test_the_parts_make_one_module() -> None:
@@ -29,10 +29,11 @@ def test_nothing_is_fetched_and_no_data_becomes_markup() -> None:
         "eval(",
         "document.write",
     ):
-        assert word not in ESM
+        assert word not in ESM + PREDICTION_ESM
     assert re.findall(r"https?://[^\"]+", ESM) == ["http://www.w3.org/2000/svg"], "a namespace, not an address"
-    assert "url(" not in CSS
-    assert "@import" not in CSS
+    assert not re.search(r"https?://|\bimport\b", PREDICTION_ESM)
+    assert "url(" not in CSS + PREDICTION_CSS
+    assert "@import" not in CSS + PREDICTION_CSS
 
 
 def test_every_class_name_is_our_own() -> None:
