@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from labkit.errors import LabError
 from labkit.lesson import odd_frames
 from labkit.lesson.practice import Exercise, Row, register
 from labkit.lesson.trial import Seen, Trial
+from labkit.uapi import MapType
 
 __all__ = ["DROP_UDP_PORT", "LOW_TTL", "SOURCE_BUDGET", "Case"]
 
@@ -34,8 +35,23 @@ class Case:
         return Row(f"{seen.sent} × {self.what}", "dropped" if self.drop else "passed", seen.words, good, look)
 
 
+_NOTHING = (
+    "nothing at all is dropped, so the conditions are never met; the EtherType, for one, is in network byte order: "
+    "compare with htons(ETH_P_IP)"
+)
+_EVERYTHING = "everything is dropped, whatever it is: which way out do the frames take that should pass?"
+
+
 def _try_all(trial: Trial, cases: tuple[Case, ...]) -> list[Row]:
-    return [case.row(trial.send(case.frame)) for case in cases]
+    """A row for each case. A program that treats all frames alike is told so, and not sixteen single things."""
+    seen = [trial.send(case.frame) for case in cases]
+    rows = [case.row(each) for case, each in zip(cases, seen, strict=True)]
+    alike = ""
+    if all(each.passed == each.sent and not each.altered for each in seen):
+        alike = _NOTHING
+    elif all(each.dropped == each.sent for each in seen):
+        alike = _EVERYTHING
+    return [replace(row, look=alike) for row in rows] if alike else rows
 
 
 _SHORT = (
@@ -130,6 +146,7 @@ LOW_TTL = register(
 
 _BURSTS = (("10.0.1.1", 7), ("10.0.1.77", 101), ("10.0.1.200", 257), ("10.0.1.1", 3))
 _BUDGET = 100
+_PER_CPU = (MapType.PERCPU_HASH, MapType.LRU_PERCPU_HASH, MapType.PERCPU_ARRAY)
 
 
 def _run_budget(trial: Trial) -> list[Row]:
@@ -152,7 +169,19 @@ def _run_budget(trial: Trial) -> list[Row]:
         )
     seen = trial.send(odd_frames.arp(), 5, ask=False)
     rows.append(Row("5 × ARP, afterwards", "5 passed", f"{seen.passed} passed", seen.passed == 5, _TYPE))
-    return rows + _look_into_map(trial, totals)
+    return [*_aborted(trial), *rows, *_look_into_map(trial, totals)]
+
+
+def _aborted(trial: Trial) -> list[Row]:
+    """A row for packets that the program gave up on, first of all: they look like drops everywhere else."""
+    packets = (trial.program.verdicts() or {}).get("XDP_ABORTED", 0)
+    if not packets:
+        return []
+    look = (
+        "XDP_ABORTED: the lookup gave NULL. Either nothing makes the entry of a new source (lookup_or_try_init does), "
+        "or the map has no room for another"
+    )
+    return [Row("packets that the program aborted", "0", str(packets), False, look)]
 
 
 def _look_into_map(trial: Trial, totals: dict[str, int]) -> list[Row]:
@@ -160,6 +189,9 @@ def _look_into_map(trial: Trial, totals: dict[str, int]) -> list[Row]:
     if held is None:
         look = 'the map\'s name: the check reads "packets_by_source"'
         return [Row("the map packets_by_source", "there", "not used by the program", False, look)]
+    if held.spec.type in _PER_CPU:
+        look = "the map's type: every CPU would have a budget of its own; one for all of them is LAB_HASH"
+        return [Row("the map packets_by_source", "one counter a source", "one for each CPU", False, look)]
     try:
         found = {key: value for key, value in held.read().items() if isinstance(key, int)}
     except LabError as error:

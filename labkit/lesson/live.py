@@ -24,8 +24,11 @@ PROTOCOLS = {
 }
 
 
-def live_rates(lab: Lab, counters: Map, *, unit: str = "drops") -> MapRates:
-    """A table of a map of counters by IP protocol, kept up to date: protocol, count, count a second."""
+def live_rates(lab: Lab, counters: Map, *, kept: Map | None = None, unit: str = "drops") -> MapRates:
+    """A table of a map of counters by IP protocol, kept up to date: protocol, packets, drops a second.
+
+    ``kept`` is the map of protocols that the program lets through (not 0), so that they aren't called drops.
+    """
     from labkit.widgets.rates import MapRates
 
-    return MapRates(lab, counters, PROTOCOLS, unit=unit)
+    return MapRates(lab, counters, PROTOCOLS, kept=kept, unit=unit)

@@ -11,6 +11,7 @@ import ipywidgets as widgets
 
 from labkit.errors import LabError
 from labkit.lab import Lab
+from labkit.lesson.page import Table, block, number
 from labkit.program.map import Map
 
 __all__ = ["MapRates"]
@@ -21,6 +22,7 @@ _shown: dict[str, MapRates] = {}
 class MapRates(widgets.HTML):  # type: ignore[misc]  # ipywidgets has no types
     """Rows of ``counters`` that are not 0, with their rate; ``names`` says what a key means.
 
+    ``kept`` (key → not 0 where the program lets it through) tells drops from the others.
     Reads on a thread of its own until ``stop()``, the lab's end, or another table of the same map name in the same lab.
     """
 
@@ -30,32 +32,28 @@ class MapRates(widgets.HTML):  # type: ignore[misc]  # ipywidgets has no types
         counters: Map,
         names: Mapping[int, str] | None = None,
         *,
-        unit: str = "packets",
+        kept: Map | None = None,
+        unit: str = "drops",
         interval_s: float = 0.25,
     ) -> None:
         super().__init__()
-        self._lab, self._counters, self._names, self._unit, self._interval_s = (
-            lab,
-            counters,
-            names or {},
-            unit,
-            interval_s,
-        )
+        self._lab, self._counters, self._kept = lab, counters, kept
+        self._names, self._unit, self._interval_s = names or {}, unit, interval_s
         self._ended = threading.Event()
         self._before: tuple[float, dict[int, int]] | None = None
+        self._thread = threading.Thread(target=self._run, name=f"rates-{counters.name}", daemon=True)
         self._place = f"{lab.name} {counters.name}"
+        self._show()  # a map that is closed is told here, and nothing has begun yet
         if self._place in _shown:
             _shown[self._place].stop()
         _shown[self._place] = self
         lab.on_close(self.stop)
-        self._show()
-        self._thread = threading.Thread(target=self._run, name=f"rates-{counters.name}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop reading; what was shown last stays. Safe to call again."""
         self._ended.set()
-        if self._thread is not threading.current_thread():
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(2)
         if _shown.get(self._place) is self:
             del _shown[self._place]
@@ -85,14 +83,15 @@ class MapRates(widgets.HTML):  # type: ignore[misc]  # ipywidgets has no types
         if past is not None:
             rates = {key: (value - past[1].get(key, 0)) / (now - past[0]) for key, value in held.items()}
         self._before = (now, held)
-        rows = "".join(
-            f"<tr><td>{escape(self._names.get(key, str(key)))}</td><td style='text-align:right'>{value:,}</td>"
-            f"<td style='text-align:right'>{rates.get(key, 0):,.0f}</td></tr>"
+        kept = {key for key, value in self._kept.items() if value} if self._kept is not None else set()
+        rows = tuple(
+            (
+                self._names.get(key, str(key)),
+                value,
+                "let through" if key in kept else number(round(rates.get(key, 0))),
+            )
             for key, value in sorted(held.items())
         )
-        rows = rows or "<tr><td colspan='3'>nothing counted yet</td></tr>"
-        self.value = (
-            f"<table style='font-variant-numeric:tabular-nums'><caption>{escape(self._counters.name)}, live</caption>"
-            f"<thead><tr><th scope='col'>protocol</th><th scope='col'>{escape(self._unit)}</th>"
-            f"<th scope='col'>{escape(self._unit)}/s</th></tr></thead><tbody>{rows}</tbody></table>"
-        )
+        head = ("protocol", "packets", f"{self._unit}/s")
+        caption = f"{self._counters.name}, live" if rows else f"{self._counters.name}, live: nothing counted yet"
+        self.value = block(Table(head, rows, caption).html())

@@ -8,7 +8,7 @@ import pytest
 
 import labkit as lk
 from labkit import lesson
-from labkit.errors import CompileError, LessonError, VerifierError
+from labkit.errors import CompileError, LessonError, StateError, VerifierError
 from labkit.lesson.trial import Trial
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,6 +99,24 @@ def test_a_mistake_is_seen(id: str, old: str, new: str, row: str) -> None:
     result = lk.check(id, edited(id, old, new))
     assert result.error is None, str(result)
     assert any(row in wrong.what for wrong in result.rows if not wrong.good), str(result)
+
+
+@pytest.mark.parametrize(
+    ("id", "old", "new", "look"),
+    [
+        ("low-ttl", "htons(ETH_P_IP)", "ETH_P_IP", "nothing at all is dropped"),
+        ("drop-udp-port", "htons(ETH_P_IP)", "ETH_P_IP", "nothing at all is dropped"),
+        ("drop-udp-port", "XDP_PASS", "XDP_DROP", "everything is dropped"),
+        ("source-budget", "lookup_or_try_init(&source, &none)", "lookup(&source)", "the lookup gave NULL"),
+        ("source-budget", "1024", "1", "the map has no room"),
+        ("source-budget", "LAB_HASH", "LAB_PERCPU_HASH", "every CPU would have a budget of its own"),
+    ],
+)
+def test_where_to_look_leads_to_the_cause(id: str, old: str, new: str, look: str) -> None:
+    result = lk.check(id, edited(id, old, new))
+    assert result.error is None
+    assert look in result.looks[0], result.looks
+    assert len(result.looks) < 4
 
 
 def test_aborted_is_told_from_dropped() -> None:
@@ -221,14 +239,29 @@ def test_linear_part_of_a_frame_in_several_buffers() -> None:
 def test_live_rates_follow_the_map_and_end_with_the_lab(lab: lk.Lab) -> None:
     program = lab.load(lk.compile(path=ROOT / "bpf" / "drop_by_protocol.c"))
     program.attach(lab["server"]["eth0"])
-    table = lesson.live_rates(lab, program.maps["packets_by_protocol"])
+    counters, kept = program.maps["packets_by_protocol"], program.maps["keep_protocol"]
+    table = lesson.live_rates(lab, counters, kept=kept)
     assert "nothing counted yet" in table.value
     lk.send_frames(lab["client"]["eth0"], lk.udp(lab["client"], lab["server"]), 31)
     lab.ledger()
     table._show()
     assert "UDP (17)" in table.value
     assert ">31<" in table.value
-    again = lesson.live_rates(lab, program.maps["packets_by_protocol"])
+    assert "drops/s" in table.value
+    assert "let through" not in table.value
+    kept[17] = 1
+    table._show()
+    assert "let through" in table.value, "what passes is no drop"
+    again = lesson.live_rates(lab, counters)
     assert not table._thread.is_alive()
     lab.close()
     assert not again._thread.is_alive()
+
+
+def test_live_rates_of_a_closed_map_leave_nothing_behind(lab: lk.Lab) -> None:
+    program = lab.load(lk.compile(path=ROOT / "bpf" / "drop_by_protocol.c"))
+    counters = program.maps["packets_by_protocol"]
+    program.close()
+    with pytest.raises(StateError, match="packets_by_protocol is closed"):
+        lesson.live_rates(lab, counters)
+    lab.close()  # the table that never was has no part in it
