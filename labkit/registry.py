@@ -19,7 +19,18 @@ from pathlib import Path
 from labkit.errors import LabError, resources
 from labkit.kernel.netns import namespace_cookie_of, namespace_inode
 
-__all__ = ["HostRecord", "Record", "clean", "forget", "inhabitants", "labs", "remember", "stale", "state_directory"]
+__all__ = [
+    "HostRecord",
+    "Record",
+    "clean",
+    "forget",
+    "inhabitants",
+    "labs",
+    "remember",
+    "stale",
+    "state_directory",
+    "sweep",
+]
 
 
 @dataclass(frozen=True)
@@ -129,6 +140,13 @@ def inhabitants(record: Record) -> Iterator[int]:
                 yield int(entry)
         except OSError:
             continue  # it ended meanwhile, or belongs to somebody else
+
+
+def sweep() -> None:
+    """Remove records of dead labs in whose namespaces nobody sits any more: nothing is left of those but the record."""
+    for record in stale():
+        if not any(inhabitants(record)):
+            forget(record.lab, record.pid)
 
 
 def clean(deadline_s: float = 2.0) -> list[str]:

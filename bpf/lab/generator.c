@@ -23,6 +23,9 @@ struct headers {
 	u64 words[RESTORED / 8];
 };
 
+#define AFTER_ETH sizeof(struct ethhdr)
+#define AFTER_IP (AFTER_ETH + sizeof(struct iphdr))
+
 #define RESTORE_UP_TO(end, begin) \
 	do { \
 		if (data + (end) > data_end) \
@@ -58,11 +61,11 @@ static __always_inline void restore(struct xdp_md *ctx)
 			((u64 *)data)[i] = headers->words[i];
 		return;
 	}
-	/* A shorter frame, header by header: Ethernet, IPv4, UDP. */
-	RESTORE_UP_TO(sizeof(struct ethhdr), 0);
-	RESTORE_UP_TO(sizeof(struct ethhdr) + sizeof(struct iphdr), sizeof(struct ethhdr));
-	RESTORE_UP_TO(sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr),
-		      sizeof(struct ethhdr) + sizeof(struct iphdr));
+	/* A shorter frame, header by header: Ethernet, IPv4, UDP, TCP (ports and checksum always together). */
+	RESTORE_UP_TO(AFTER_ETH, 0);
+	RESTORE_UP_TO(AFTER_IP, AFTER_ETH);
+	RESTORE_UP_TO(AFTER_IP + sizeof(struct udphdr), AFTER_IP);
+	RESTORE_UP_TO(AFTER_IP + sizeof(struct tcphdr), AFTER_IP + sizeof(struct udphdr));
 }
 
 int generate(struct xdp_md *ctx)

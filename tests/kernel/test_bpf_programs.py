@@ -151,12 +151,18 @@ def complete(frame: bytes) -> bytes:
     return bytes(packet)
 
 
+def want(program: Program, frame: bytes) -> None:
+    """What the generator tells its program: how each frame begins."""
+    program.maps["wanted"][0] = frame[:64].ljust(64, b"\0")
+
+
 @pytest.mark.parametrize("layer", [UDP, TCP])
 def test_generate_flows(layer: type, load) -> None:  # type: ignore[no-untyped-def]
     """Ports go round, and the checksum holds though each frame starts from the last one's edits."""
     program = load("lab/generator.c", "generate_flows")
     program.maps["flow_config"][0] = {"flows": 5, "base": 65530}
     frame = bytes(ETHER / IP(**ADDRESSES) / layer(sport=77, dport=9999) / Raw(b"payload"))
+    want(program, frame)
     ports = []
     for _ in range(13):
         _, frame = run(program, frame)
@@ -169,6 +175,7 @@ def test_generate_flows_leaves_no_checksum_alone(load) -> None:  # type: ignore[
     program = load("lab/generator.c", "generate_flows")
     program.maps["flow_config"][0] = {"flows": 3, "base": 2000}
     frame = bytes(ETHER / IP(**ADDRESSES) / UDP(sport=77, dport=9999, chksum=0) / Raw(b"payload"))
+    want(program, frame)
     _, left = run(program, frame)
     assert Ether(left)[UDP].chksum == 0
     assert Ether(left)[UDP].sport in (2000, 2001, 2002)
@@ -190,9 +197,14 @@ def test_generate_flows_leaves_no_checksum_alone(load) -> None:  # type: ignore[
 def test_generate_flows_leaves_other_frames_alone(frame: bytes, load) -> None:  # type: ignore[no-untyped-def]
     program = load("lab/generator.c", "generate_flows")
     program.maps["flow_config"][0] = {"flows": 3, "base": 2000}
+    want(program, frame)
     assert run(program, frame)[1] == frame
 
 
-def test_generate_leaves_the_frame_alone(load) -> None:  # type: ignore[no-untyped-def]
-    program = load("lab/generator.c", "generate")
-    assert run(program, UDP_FRAME)[1] == UDP_FRAME
+@pytest.mark.parametrize("function", ["generate", "generate_flows"])
+@pytest.mark.parametrize("frame", [UDP_FRAME, UDP_FRAME + bytes(64), UDP_FRAME[:14], UDP_FRAME[:34]])
+def test_generate_restores_the_headers(frame: bytes, function: str, load) -> None:  # type: ignore[no-untyped-def]
+    program = load("lab/generator.c", function)
+    want(program, frame)
+    kept = frame[64:]
+    assert run(program, bytes(255 - byte for byte in frame[:64]) + kept)[1] == frame

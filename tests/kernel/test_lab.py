@@ -125,6 +125,10 @@ def test_killing_the_process_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
     assert until(lambda: program not in set(bpf.object_ids(BpfCmd.PROG_GET_NEXT_ID)))
     [record] = registry.stale()
     assert record.lab == "victim"
+    copy = (tmp_path / f"victim.{child.pid}.json").read_text()
+    lk.Lab(lk.Topology.pair(), name="next").close()  # the next lab sweeps the record away
+    assert registry.labs() == []
+    (tmp_path / f"victim.{child.pid}.json").write_text(copy)
     assert registry.clean() == [f"removed the record of the lab victim of process {child.pid}, which is gone"]
     assert registry.labs() == []
 
