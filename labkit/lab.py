@@ -101,6 +101,7 @@ class Lab:
         for end in self.interfaces:
             end.await_carrier()
         records = (registry.HostRecord(h.name, h.thread.tid, h.inode, h.thread.cookie) for h in hosts.values())
+        registry.sweep()
         registry.remember(self.name, tuple(records))
         self.observer = Observer(self)
         self.baseline = self.observer.sample()
