@@ -19,10 +19,10 @@ from labkit.compile.source import lesson_directory
 from labkit.errors import TrafficError
 from labkit.interface import Interface
 from labkit.kernel import bpf
-from labkit.kernel.netns import NamespaceThread
 from labkit.program.program import Program, load_program
+from labkit.traffic.parking import Parking
 from labkit.traffic.report import TrafficReport
-from labkit.uapi import AttachType, TestRunFlag, XdpFlag
+from labkit.uapi import TestRunFlag
 
 __all__ = ["LARGEST_FRAME", "SMALLEST_FRAME", "Generator", "generate"]
 
@@ -30,7 +30,6 @@ SMALLEST_FRAME = 14  # ETH_HLEN
 # One page less headroom, struct skb_shared_info and struct xdp_page_head: bpf_prog_test_run_xdp, net/bpf/test_run.c.
 LARGEST_FRAME = os.sysconf("SC_PAGE_SIZE") - 256 - 320 - 112
 _MOST_PACKETS = 10_000_000_000
-_LOOPBACK = 1
 _RESTORED = 64  # bytes at the beginning of the frame that are written anew each time, bpf/lab/generator.c
 _BESIDES_MTU = 14 + 4  # bytes a frame may be longer than the MTU: Ethernet header and VLAN tag (xdp_ok_fwd_dev)
 _CHUNK_S = 0.005  # how long one burst should take: short, so that readers of counters wait little
@@ -77,10 +76,10 @@ class Generator:
         batch: int = 64,
         size: int | None = None,
     ) -> None:
-        self.interface = interface
-        self.frame = _sized(bytes(frame), size)
-        self.packets = packets
         _check(interface, packets, seconds, rate_pps, flows, threads, batch)
+        self.interface = interface
+        self.frame = _sized(frame, size)
+        self.packets = packets
         self.seconds, self.rate_pps, self.flows, self.threads, self.batch = seconds, rate_pps, flows, threads, batch
         self._left = packets if packets is not None else _MOST_PACKETS
         self._sent = 0
@@ -90,7 +89,7 @@ class Generator:
         self._workers: list[threading.Thread] = []
         self._began = self._ended = 0.0
         self._program: Program | None = None
-        self._parking: _Parking | None = None
+        self._parking: Parking | None = None
 
     def start(self) -> Generator:
         """Start sending. Raises TrafficError where it runs already."""
@@ -100,7 +99,7 @@ class Generator:
         prepare_receiver(self.interface.peer)
         try:
             self._program = self._load()
-            self._parking = _Parking(self._program)
+            self._parking = Parking(self._program)
         except BaseException:
             self._release()
             raise
@@ -249,30 +248,6 @@ class Generator:
         return self.wait()
 
 
-class _Parking:
-    """Keeps a program attached at the sleeping loopback interface of a namespace of its own.
-
-    A test run of more than one frame enters its program in the kernel's XDP dispatcher and takes it out again
-    (bpf_prog_change_xdp, net/bpf/test_run.c), and each change waits for a grace period of RCU: tens of milliseconds
-    a run. A program that is attached somewhere is there already, and a run costs 50 microseconds.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self._place = NamespaceThread("parking")
-        try:
-            self._link = self._place.run(bpf.link_create, program.fd, _LOOPBACK, AttachType.XDP, int(XdpFlag.SKB_MODE))
-        except BaseException:
-            self._place.close()
-            raise
-
-    def close(self) -> None:
-        """Let the program go. Safe to call again."""
-        if self._link >= 0:
-            os.close(self._link)
-            self._link = -1
-            self._place.close()
-
-
 def prepare_receiver(peer: Interface) -> None:
     """Make ``peer`` able to take frames by redirect: veth wants a native XDP program or GRO there (drivers/net/veth.c).
 
@@ -287,15 +262,17 @@ def prepare_receiver(peer: Interface) -> None:
         )
 
 
-def _sized(frame: bytes, size: int | None) -> bytes:
-    if size is not None and not isinstance(size, int):
+def _sized(frame: Any, size: Any) -> bytes:
+    if not isinstance(frame, (bytes, bytearray, memoryview)):
+        raise _refused(f"{frame!r} is not a frame.", "give its bytes, as lk.udp(client, server) builds them")
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int)):
         raise _refused(f"{size!r} bytes is no frame size.", "give a whole number")
-    frame = frame if size is None else frame[:size].ljust(size, b"\0")
-    if not SMALLEST_FRAME <= len(frame) <= LARGEST_FRAME:
+    wanted = bytes(frame) if size is None else bytes(frame)[: max(size, 0)].ljust(size, b"\0")
+    if not SMALLEST_FRAME <= len(wanted) <= LARGEST_FRAME:
         raise _refused(
-            f"A frame of {len(frame)} bytes can't be generated.", f"use {SMALLEST_FRAME} to {LARGEST_FRAME} bytes"
+            f"A frame of {len(wanted)} bytes can't be generated.", f"use {SMALLEST_FRAME} to {LARGEST_FRAME} bytes"
         )
-    return frame
+    return wanted
 
 
 def _check(interface: Any, packets: Any, seconds: Any, rate_pps: Any, flows: Any, threads: Any, batch: Any) -> None:

@@ -99,12 +99,20 @@ def test_a_generator_ends_by_itself(lab: lk.Lab) -> None:
         ({"size": 13}, "14 to"),
         ({"size": 4000}, "14 to"),
         ({"size": "big"}, "no frame size"),
+        ({"size": True}, "no frame size"),
+        ({"size": -1}, "14 to"),
     ],
 )
 def test_what_makes_no_sense_is_refused(lab: lk.Lab, how: dict[str, object], said: str) -> None:
     with pytest.raises(lk.TrafficError, match=said):
         lk.generate(lab["client"]["eth0"], udp(lab), **{"packets": 7, **how})  # type: ignore[arg-type]
     assert lab.ledger().sent == 0
+
+
+@pytest.mark.parametrize("frame", [None, 64, "abc", [1, 2, 3]])
+def test_what_is_no_frame_is_refused(lab: lk.Lab, frame: object) -> None:
+    with pytest.raises(lk.TrafficError, match="not a frame"):
+        lk.generate(lab["client"]["eth0"], frame, 7)  # type: ignore[arg-type]
 
 
 def test_not_an_interface(lab: lk.Lab) -> None:
