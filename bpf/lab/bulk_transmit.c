@@ -7,16 +7,7 @@
  * in "watched" count: the tracepoint is global to the machine. Where the fields
  * are, user space reads from BTF and writes to "offsets".
  */
-#include <uapi/linux/bpf.h>
-
-struct offsets {
-	u32 dev_net, dev_ifindex, net_inum;
-};
-
-struct device {
-	u32 netns;	/* inode of the namespace */
-	u32 ifindex;	/* sends */
-};
+#include "device.h"
 
 struct bulk {
 	u64 sent;
@@ -31,20 +22,17 @@ BPF_TABLE("percpu_hash", struct device, struct bulk, bulks, 1024);
 int count_bulk(struct bpf_raw_tracepoint_args *ctx)
 {
 	/* TP_PROTO(const struct net_device *from, const struct net_device *to, int sent, int drops, int err) */
-	void *dev = (void *)ctx->args[1], *net = 0;
-	struct device key = {};
 	struct bulk *seen, none = {};
+	struct device key = {};
 	struct offsets *at;
 	u32 zero = 0;
 
 	at = offsets.lookup(&zero);
 	if (!at)
 		return 0;
-	bpf_probe_read_kernel(&net, sizeof(net), dev + at->dev_net);
-	bpf_probe_read_kernel(&key.netns, sizeof(key.netns), net + at->net_inum);
+	identify((void *)ctx->args[1], at, &key);
 	if (!watched.lookup(&key.netns))
 		return 0;
-	bpf_probe_read_kernel(&key.ifindex, sizeof(key.ifindex), dev + at->dev_ifindex);
 	seen = bulks.lookup_or_try_init(&key, &none);
 	if (!seen)
 		return 0;

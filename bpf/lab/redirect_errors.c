@@ -7,16 +7,11 @@
  * "watched" count: the tracepoint is global to the machine. Where the fields
  * are, user space reads from BTF and writes to "offsets".
  */
-#include <uapi/linux/bpf.h>
-
-struct offsets {
-	u32 dev_net, dev_ifindex, net_inum;
-};
+#include "device.h"
 
 struct failure {
-	u32 netns;	/* inode of the namespace */
-	u32 ifindex;	/* where the frame was received; the generator's is the loopback interface */
-	u32 error;	/* errno */
+	struct device received;	/* the generator's frames count as received at the loopback interface */
+	u32 error;		/* errno */
 };
 
 BPF_ARRAY(offsets, struct offsets, 1);
@@ -26,7 +21,6 @@ BPF_TABLE("percpu_hash", struct failure, u64, failures, 1024);
 int count_failure(struct bpf_raw_tracepoint_args *ctx)
 {
 	/* TP_PROTO(const struct net_device *dev, const struct bpf_prog *xdp, const void *tgt, int err, …) */
-	void *dev = (void *)ctx->args[0], *net = 0;
 	struct failure key = {};
 	struct offsets *at;
 	u64 none = 0, *count;
@@ -35,11 +29,9 @@ int count_failure(struct bpf_raw_tracepoint_args *ctx)
 	at = offsets.lookup(&zero);
 	if (!at)
 		return 0;
-	bpf_probe_read_kernel(&net, sizeof(net), dev + at->dev_net);
-	bpf_probe_read_kernel(&key.netns, sizeof(key.netns), net + at->net_inum);
-	if (!watched.lookup(&key.netns))
+	identify((void *)ctx->args[0], at, &key.received);
+	if (!watched.lookup(&key.received.netns))
 		return 0;
-	bpf_probe_read_kernel(&key.ifindex, sizeof(key.ifindex), dev + at->dev_ifindex);
 	key.error = -(int)ctx->args[3];
 	count = failures.lookup_or_try_init(&key, &none);
 	if (count)

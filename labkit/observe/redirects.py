@@ -38,7 +38,10 @@ class RedirectWatch:
 
     def read(self) -> dict[FailureKey, int]:
         """Frames since the watch began."""
-        return {FailureKey(*key): count for key, count in self._counter.map("failures").read().items()}
+        return {
+            FailureKey(**key["received"], errno=key["error"]): count
+            for key, count in self._counter.map("failures").items()
+        }
 
     def close(self) -> None:
         """Detach. Safe to call again."""

@@ -23,7 +23,7 @@ def test_exactly_as_many_as_asked(lab: lk.Lab, packets: int, batch: int) -> None
     assert (report.sent, report.failed) == (packets, 0)
     ledger = lab.ledger()
     full = ledger.losses.get("ring full", 0)  # a batch of 256 is as much as the ring holds
-    assert ledger.losses["NO_SOCKET"] == server.statistics()["rx_packets"] == packets - full
+    assert ledger.losses["NO_SOCKET"] == server.statistics()["rx_packets"] == packets - full, str(ledger)
     assert full == 0 or batch == 256
     assert ledger.unaccounted == 0
 
