@@ -81,17 +81,10 @@ class ProgramChoice:
             return
         program = self._named(label)
         if link is not None and link.mode == mode:
-            self._swap(link, program)
+            if link.program is not program:
+                link.replace(program)
         elif self.target is not None:
             program.attach(self.target, mode=mode)
-
-    def _swap(self, link: Link, program: Program) -> None:
-        old = link.program
-        if old is program:
-            return
-        link.replace(program)
-        self.lab.observer.attached(link)
-        self.lab.tell("info", f"{program.name} took the place of {old.name} between two packets.")
 
     def _named(self, label: str) -> Program:
         program = self.programs.get(label)

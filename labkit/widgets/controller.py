@@ -28,6 +28,7 @@ from labkit.widgets.settings import (
 
 __all__ = ["Controller"]
 
+_SETTLE_S = 0.5
 _SETTINGS = tuple(field.name for field in fields(Settings))
 
 
@@ -118,12 +119,25 @@ class Controller:
             program, mode = values.pop("program", None), values.pop("mode", None)
             settings = replace(self.settings, **values).checked()
             if program is not None or mode is not None:
-                self.choice.choose(program, mode)
+                self._choose(program, mode)
             if settings != self.settings:
                 self.settings = settings
                 if self._generator is not None and self._generator.running:
                     self.stop_own()
                     self.start()
+
+    def _choose(self, program: str | None, mode: str | None) -> None:
+        """A program is swapped under traffic. A change of mode has a gap without any: the traffic waits for it."""
+        own = self._generator
+        gap = mode not in (None, self.choice.mode) and own is not None and own.running
+        if gap:
+            self.stop_own()
+            self.lab.ledger(settle_s=_SETTLE_S)  # until the last frame is through the old mode
+        try:
+            self.choice.choose(program, mode)
+        finally:
+            if gap:
+                self.start()
 
     def adopt(self, other: Controller) -> None:
         """Take over the traffic, the settings and the programs of a panel that is replaced."""

@@ -5,6 +5,7 @@ Pure: no kernel, no clock, no comm.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -181,9 +182,10 @@ def _place(topology: Topology, where: str) -> dict[str, Any] | None:
 
 
 def _program(badge: Badge, sample: Sample, past: Reading | None, baseline: Sample, rates: _Rates) -> dict[str, Any]:
-    now = verdicts_at(badge, sample)
-    zero = verdicts_at(badge, baseline)
-    before = verdicts_at(badge, past.sample) if past is not None else now
+    own = _stretches(badge, sample)
+    now = verdicts_at(badge, sample, own)
+    zero = verdicts_at(badge, baseline, own)
+    before = verdicts_at(badge, past.sample, own) if past is not None else now
     return {
         "host": badge.host,
         "interface": badge.interface,
@@ -199,13 +201,25 @@ def _program(badge: Badge, sample: Sample, past: Reading | None, baseline: Sampl
     }
 
 
-def verdicts_at(badge: Badge, sample: Sample) -> dict[str, int]:
-    """Verdict → packets there: the program's own count, else what the driver can tell."""
-    own = [t for t in sample.verdicts.values() if badge.where in t.places and t.program == badge.name]
-    if own:
-        return {name.removeprefix("XDP_"): count for name, count in own[-1].counts.items()}
-    counters = sample.interfaces.get(badge.where)
-    return _driver_verdicts(counters) if counters is not None and badge.mode == "native" else {}
+def _stretches(badge: Badge, sample: Sample) -> tuple[int, ...]:
+    """Numbers of the stretches in which the badge's program counted at its interface: a change of mode begins another."""
+    return tuple(n for n, t in sample.verdicts.items() if badge.where in t.places and t.program == badge.name)
+
+
+def verdicts_at(badge: Badge, sample: Sample, stretches: Sequence[int] | None = None) -> dict[str, int]:
+    """Verdict → packets there: the program's own count in ``stretches`` (all of its own), else what the driver can tell.
+
+    Give the same stretches for samples that are to be compared: in an earlier one they may not have begun.
+    """
+    own = _stretches(badge, sample) if stretches is None else stretches
+    if not own:
+        counters = sample.interfaces.get(badge.where)
+        return _driver_verdicts(counters) if counters is not None and badge.mode == "native" else {}
+    total: Counter[str] = Counter()
+    for number in own:
+        if number in sample.verdicts:
+            total.update(sample.verdicts[number].counts)
+    return {name.removeprefix("XDP_"): count for name, count in total.items()}
 
 
 def _driver_verdicts(counters: InterfaceCounters) -> dict[str, int]:

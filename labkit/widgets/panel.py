@@ -114,7 +114,10 @@ class LivePanel(anywidget.AnyWidget):
         with _panels_lock:
             for name in [name for name, panel in _panels.items() if panel is self]:
                 del _panels[name]
+        layout = self.layout  # a widget of its own, with a comm of its own
         super().close()
+        if layout is not None:
+            layout.close()
 
     # The clock's side
 

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PredictionForm"]
 
+_shown: dict[str, PredictionForm] = {}
+
 
 class PredictionForm(anywidget.AnyWidget):
-    """Stores what is entered in ``asked``. Errors are shown in the form, never lost in a callback."""
+    """Stores what is entered in ``asked``. Errors are shown in the form, never lost in a callback.
+
+    One form a question: asking again, as by running the cell again, closes the first.
+    """
 
     _esm = PREDICTION_ESM
     _css = PREDICTION_CSS
@@ -43,6 +48,16 @@ class PredictionForm(anywidget.AnyWidget):
             status=self._said(),
         )
         self.observe(self._store, "value")
+        if (before := _shown.get(asked.id)) is not None:
+            before.close()
+        _shown[asked.id] = self
+
+    def close(self) -> None:
+        """Take the form off the page. Safe to call again."""
+        layout = self.layout  # a widget of its own
+        super().close()
+        if layout is not None:
+            layout.close()
 
     def _store(self, change: Any) -> None:
         """A callback's exception would vanish in a log: every one is shown."""

@@ -45,7 +45,7 @@ class MapRates(widgets.HTML):  # type: ignore[misc]  # ipywidgets has no types
         self._place = f"{lab.name} {counters.name}"
         self._show()  # a map that is closed is told here, and nothing has begun yet
         if self._place in _shown:
-            _shown[self._place].stop()
+            _shown[self._place].close()
         _shown[self._place] = self
         lab.on_close(self.stop)
         self._thread.start()
@@ -60,9 +60,12 @@ class MapRates(widgets.HTML):  # type: ignore[misc]  # ipywidgets has no types
 
     def close(self) -> None:
         """Stop, and take the table off the page."""
-        if hasattr(self, "_thread"):
+        if hasattr(self, "_place"):
             self.stop()
+        parts = [part for part in (self.layout, self.style) if part is not None]  # widgets with comms of their own
         super().close()
+        for part in parts:
+            part.close()
 
     def _run(self) -> None:
         """A thread's exception would go unseen: whatever ends the reading is shown."""

@@ -72,3 +72,14 @@ def test_any_failure_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     form.value = "3"
     assert form.alert
     assert "disk on <fire>" in form.status
+
+
+def test_asking_again_closes_the_first_form() -> None:
+    asked = lesson.predict("rate", "How fast?")
+    first = PredictionForm(asked)
+    second = PredictionForm(asked)
+    assert first.comm is None
+    assert first.layout.comm is None
+    assert second.comm is not None
+    second.close()
+    second.close()

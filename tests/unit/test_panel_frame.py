@@ -126,6 +126,17 @@ def test_verdicts_count_from_the_reset() -> None:
     assert made["programs"][0]["verdicts"] == {"DROP": 10}
 
 
+def test_verdicts_of_a_program_that_changed_its_mode_are_its_own_of_all_stretches() -> None:
+    def held(time_s: float, *stretches: tuple[str, int]) -> Sample:
+        tallies = {n: Tally(name, ("server eth0",), "native", {"XDP_DROP": c}) for n, (name, c) in enumerate(stretches)}
+        return filled(Sample, time_s=time_s, interfaces={"server eth0": counters(0)}, verdicts=tallies)
+
+    baseline = held(0, ("drop_all", 80), ("other", 7))
+    present = Reading(held(2, ("drop_all", 90), ("other", 8), ("drop_all", 30)), ledger(41))
+    made = build_frame(1, PAIR, present, None, baseline, Shown(badges=[BADGE]))
+    assert made["programs"][0]["verdicts"] == {"DROP": 40}
+
+
 def test_a_program_that_counts_nothing_is_told_by_the_driver() -> None:
     now = sample(
         1,
