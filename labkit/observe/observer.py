@@ -12,7 +12,7 @@ from labkit.errors import LabError
 from labkit.observe.arp import ArpWitness
 from labkit.observe.bulk import Bulks, BulkWatch
 from labkit.observe.drops import DropWatch
-from labkit.observe.protocols import read_protocols, read_reassembling, read_waiting_bytes
+from labkit.observe.protocols import read_protocols, read_socket_use, read_waiting_bytes
 from labkit.observe.redirects import RedirectWatch
 from labkit.observe.sample import HostCounters, InterfaceCounters, Sample, driver_bulks
 from labkit.observe.verdicts import VerdictBook
@@ -128,8 +128,14 @@ class Observer:
                     raise
                 interfaces[each.where] = self._gone[each.where] = self._last[each.where]
         queued = {sink.where: sink.queued() for sink in self._lab.sinks if sink.host is host}
+        use = read_socket_use()
         counters = HostCounters(
-            host.inode, read_protocols(), self._arp[host.name].read(), queued, read_waiting_bytes(), read_reassembling()
+            host.inode,
+            read_protocols(),
+            self._arp[host.name].read(),
+            queued,
+            read_waiting_bytes() if use.udp > len(queued) else {},
+            use.reassembling,
         )
         return counters, interfaces
 

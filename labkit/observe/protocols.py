@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-__all__ = ["read_protocols", "read_reassembling", "read_waiting_bytes"]
+__all__ = ["SocketUse", "read_protocols", "read_socket_use", "read_waiting_bytes"]
 
 _TABLES = (Path("/proc/thread-self/net/snmp"), Path("/proc/thread-self/net/netstat"))
+# The ledger needs no more, and TcpExt alone has more counters than all these together.
+_WANTED = ("Ip:", "IpExt:", "Icmp:", "Tcp:", "Udp:")
+
+
+@cache
+def _names(line: str) -> tuple[str, ...]:
+    protocol, _, names = line.partition(":")
+    return tuple(protocol + name for name in names.split())
 
 
 def read_protocols() -> dict[str, int]:
     """Counters of the calling thread's namespace as ``UdpInDatagrams`` → packets since the namespace was made.
 
-    Sources: net/ipv4/proc.c. Each table has a line of names and a line of values.
+    IPv4, ICMP, TCP and UDP. Sources: net/ipv4/proc.c. Each table has a line of names and a line of values.
     """
     found: dict[str, int] = {}
     for table in _TABLES:
         lines = table.read_text().splitlines()
         for names, values in zip(lines[::2], lines[1::2], strict=False):
-            protocol, _, keys = names.partition(":")
-            _, _, numbers = values.partition(":")
-            found.update(
-                (protocol + key, int(number)) for key, number in zip(keys.split(), numbers.split(), strict=False)
-            )
+            if names.startswith(_WANTED):
+                found.update(zip(_names(names), map(int, values.split()[1:]), strict=False))
     return found
+
+
+@dataclass(frozen=True)
+class SocketUse:
+    """``udp``: UDP sockets of the namespace; ``reassembling``: IPv4 datagrams of which fragments wait for the rest."""
+
+    udp: int
+    reassembling: int
+
+
+def read_socket_use() -> SocketUse:
+    """What /proc/net/sockstat says of the calling thread's namespace (net/ipv4/proc.c)."""
+    words = Path("/proc/thread-self/net/sockstat").read_text().split()
+    return SocketUse(int(words[words.index("UDP:") + 2]), int(words[words.index("FRAG:") + 2]))
 
 
 def read_waiting_bytes() -> dict[int, int]:
@@ -34,11 +55,3 @@ def read_waiting_bytes() -> dict[int, int]:
         fields = line.split()
         found[int(fields[1].rpartition(":")[2], 16)] += int(fields[4].rpartition(":")[2], 16)
     return dict(found)
-
-
-def read_reassembling() -> int:
-    """IPv4 datagrams of the calling thread's namespace of which fragments wait for the rest (/proc/net/sockstat)."""
-    for line in Path("/proc/thread-self/net/sockstat").read_text().splitlines():
-        if line.startswith("FRAG:"):
-            return int(line.split()[2])
-    return 0

@@ -36,8 +36,8 @@ class InterfaceCounters:
 @dataclass(frozen=True)
 class HostCounters:
     """``protocols``: SNMP counters; ``arp``: ARP packets that arrived; ``queued``: datagrams waiting in the lab's own
-    sockets, by socket; ``waiting_bytes``: memory of what waits in any UDP socket, by port; ``reassembling``: IPv4
-    datagrams of which fragments wait for the rest.
+    sockets, by socket; ``waiting_bytes``: memory of what waits in UDP sockets, by port, where there are others than
+    the lab's; ``reassembling``: IPv4 datagrams of which fragments wait for the rest.
     """
 
     netns: int
