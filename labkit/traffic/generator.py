@@ -19,6 +19,7 @@ from labkit.compile.source import lesson_directory
 from labkit.errors import TrafficError
 from labkit.interface import Interface
 from labkit.kernel import bpf
+from labkit.kernel.cpus import current_cpu
 from labkit.program.program import Program, load_program
 from labkit.traffic.parking import Parking
 from labkit.traffic.report import TrafficReport
@@ -141,9 +142,12 @@ class Generator:
         return program
 
     def _work(self, number: int) -> None:
-        if self.threads > 1:  # each on a CPU of its own, as senders on different queues of a card would be
-            cpus = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, {cpus[number % len(cpus)]})
+        """Stays on one CPU. The receiver's poll runs where its ring was filled; a sender that moved on meanwhile would
+        fill the ring from another CPU than the one that empties it, faster than that can.
+        """
+        cpus = sorted(os.sched_getaffinity(0))
+        here = cpus.index(current_cpu()) if current_cpu() in cpus else 0
+        os.sched_setaffinity(0, {cpus[(here + number) % len(cpus)]})
         self._send()
 
     def _send(self) -> None:
