@@ -189,7 +189,7 @@ class Lab:
         with self._while_open("to read its counters"), self.traffic.hold_still():
             return self.observer.sample()
 
-    def ledger(self, settle_s: float = 0.5) -> Ledger:
+    def ledger(self, settle_s: float = 2.0) -> Ledger:
         """What became of every packet since the lab came up or was reset.
 
         Packets may still be on their way through a ring, or to a sink that reads, when traffic has just ended; the

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["check_settling_time", "settled_ledger", "wait_for_rest"]
 
 _LONGEST_S = 60
-_REST_S = 0.5
+_REST_S = 2.0
 
 
 def check_settling_time(settle_s: Any, lab: str) -> None:

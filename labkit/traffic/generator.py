@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -88,6 +89,7 @@ class Generator:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._workers: list[threading.Thread] = []
+        self._cpus: list[int] = []
         self._began = self._ended = 0.0
         self._program: Program | None = None
         self._parking: Parking | None = None
@@ -106,6 +108,9 @@ class Generator:
             raise
         if self.threads > 1:
             self.interface.host.lab.count_bulks()
+        cpus = sorted(os.sched_getaffinity(0))
+        here = bisect_left(cpus, current_cpu()) % len(cpus)
+        self._cpus = cpus[here:] + cpus[:here]  # one a thread, from this one on
         self._began = time.perf_counter()
         self.interface.host.lab.traffic.started(self)
         for number in range(self.threads):
@@ -145,9 +150,7 @@ class Generator:
         """Stays on one CPU. The receiver's poll runs where its ring was filled; a sender that moved on meanwhile would
         fill the ring from another CPU than the one that empties it, faster than that can.
         """
-        cpus = sorted(os.sched_getaffinity(0))
-        here = cpus.index(current_cpu()) if current_cpu() in cpus else 0
-        os.sched_setaffinity(0, {cpus[(here + number) % len(cpus)]})
+        os.sched_setaffinity(0, {self._cpus[number % len(self._cpus)]})
         self._send()
 
     def _send(self) -> None:
