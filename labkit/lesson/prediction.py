@@ -70,11 +70,9 @@ class Prediction:
         )
 
     def _ipython_display_(self) -> None:
-        from IPython.display import display
-
         from labkit.widgets.prediction import PredictionForm
 
-        display(PredictionForm(self))  # type: ignore[no-untyped-call]
+        PredictionForm(self)._ipython_display_()
 
     def __str__(self) -> str:
         said = self.answer

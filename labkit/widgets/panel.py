@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from labkit.widgets.assets import CSS, ESM
 from labkit.widgets.controller import Controller
 from labkit.widgets.frame import Badge, Reading, Shown, build_frame, describe_topology
 from labkit.widgets.picture import still_picture
+from labkit.widgets.still import Still
 from labkit.widgets.ticker import Ticker
 
 __all__ = ["LivePanel"]
@@ -26,6 +28,7 @@ __all__ = ["LivePanel"]
 _WINDOW = 6  # readings that a rate is taken over: half a second at 10 Hz
 _LONGEST_S = 1.5
 _MOST_ERRORS = 50
+_STILL_S = 2.0  # how old the still picture may get while traffic runs
 _panels: dict[str, LivePanel] = {}
 _watched: weakref.WeakSet[Lab] = weakref.WeakSet()
 _panels_lock = threading.RLock()
@@ -65,6 +68,8 @@ class LivePanel(anywidget.AnyWidget):
         self._tick_failed = False
         self._ended: str | None = None
         self._before: LivePanel | None = None
+        self._still = Still()
+        self._still_at = 0.0
         self._work = threading.RLock()
         _take_over(self)
         super().__init__(topology=describe_topology(lab.topology, lab.name), controls=self.controller.controls())
@@ -141,6 +146,7 @@ class LivePanel(anywidget.AnyWidget):
             frame = build_frame(seq, self.lab.topology, reading, past, baseline, self._shown(reading))
             self.controls = self.controller.controls()
             self.frame = frame
+            self._keep_still(running=frame["state"] == "running")
 
     def _shown(self, reading: Reading) -> Shown:
         sending = self.controller.sending
@@ -222,6 +228,18 @@ class LivePanel(anywidget.AnyWidget):
         self._ended = state
         self.ticker.stop()
         self.frame = {**self.frame, "state": state, "error": None, "seq": self.ticker.seq + 1}
+        self._keep_still(running=False)
+
+    def _keep_still(self, *, running: bool) -> None:
+        """Renew the picture that stays when the kernel goes: now and then under traffic, else where something is new."""
+        now = time.monotonic()
+        if running and now - self._still_at < _STILL_S:
+            return
+        self._still_at = now
+        self._still.update(still_picture(self.topology, self.frame))
+
+    def _ipython_display_(self) -> None:
+        self._still.show(self, still_picture(self.topology, self.frame))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """The live view, and for a page without widgets (a notebook on the web) a still picture."""

@@ -23,8 +23,8 @@ def still_picture(topology: Mapping[str, Any], frame: Mapping[str, Any]) -> str:
     name = escape(str(topology.get("name", "")))
     return (
         '<div style="max-width:980px">'
-        f"<p><b>{name}</b> {escape(str(topology.get('title', '')))}: a still picture. "
-        "Run this notebook's cells again to bring the panel to life.</p>"
+        f"<p><b>{name}</b> {escape(str(topology.get('title', '')))}: a still picture, the last one. "
+        "No kernel answers for it: run this notebook's cells again to bring the panel to life.</p>"
         f"{_drawing(topology, frame)}{_table(frame.get('ledger') or {})}</div>"
     )
 
@@ -98,7 +98,7 @@ def _table(ledger: Mapping[str, Any]) -> str:
             f"{escape(str(row['name']))}</td>"
             f'<td style="text-align:left">{escape(str(row.get("where", "")))}</td>'
             f'<td style="text-align:right">{row["packets"]:,}</td>'
-            f'<td style="text-align:right">{"" if share is None else f"{share:.1%}"}</td>'
+            f'<td style="text-align:right">{_share(share)}</td>'
         )
         rows.append(f"<tr>{cells}</tr>")
     missing = ledger.get("unaccounted")
@@ -108,8 +108,23 @@ def _table(ledger: Mapping[str, Any]) -> str:
             f'<tr><td style="text-align:left"><b>unaccounted {mark}</b></td><td></td>'
             f'<td style="text-align:right"><b>{missing:,}</b></td><td></td></tr>'
         )
-    head = "".join(f"<th>{h}</th>" for h in ("what became of it", "where", "packets", "share"))
+    head = "".join(
+        f'<th scope="col" style="text-align:{side}">{h}</th>'
+        for h, side in (("what became of it", "left"), ("where", "left"), ("packets", "right"), ("share", "right"))
+    )
     return (
-        "<table><caption>Ledger: every packet since reset</caption>"
+        '<table style="font-variant-numeric:tabular-nums"><caption style="text-align:left">'
+        "Ledger: every packet since reset</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     )
+
+
+def _share(share: float | None) -> str:
+    """Never nothing for something, and never all for nearly all."""
+    if share is None:
+        return ""
+    if 0 < share < 0.0005:
+        return "&lt; 0.1 %"
+    if 0.9995 < share < 1:
+        return "&gt; 99.9 %"
+    return f"{share:.0%}".replace("%", " %") if share in (0, 1) else f"{share:.1%}".replace("%", " %")

@@ -5,6 +5,7 @@ Real radio buttons and a labelled field, so that the keyboard and a screen reade
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import anywidget
@@ -12,6 +13,7 @@ import traitlets
 
 from labkit.errors import LabError
 from labkit.widgets.assets import PREDICTION_CSS, PREDICTION_ESM
+from labkit.widgets.still import Still
 
 if TYPE_CHECKING:
     from labkit.lesson.prediction import Prediction
@@ -38,6 +40,7 @@ class PredictionForm(anywidget.AnyWidget):
 
     def __init__(self, asked: Prediction) -> None:
         self._asked = asked
+        self._still = Still()
         stored = asked.answer
         shown = "" if stored is None else f"{stored:g}" if isinstance(stored, float) else str(stored)
         super().__init__(
@@ -80,3 +83,12 @@ class PredictionForm(anywidget.AnyWidget):
     def _tell(self, words: str, *, alert: bool = False) -> None:
         with self.hold_sync():
             self.status, self.alert = words, alert
+        self._still.update(self._in_words())
+
+    def _in_words(self) -> str:
+        return (
+            f"<p><b>Predict.</b> {escape(self.question)} {escape(self.status)} (Run the cell again to change it.)</p>"
+        )
+
+    def _ipython_display_(self) -> None:
+        self._still.show(self, self._in_words())

@@ -13,6 +13,7 @@ from labkit.errors import LabError
 from labkit.lab import Lab
 from labkit.lesson.page import Table, block, number
 from labkit.program.map import Map
+from labkit.widgets.still import Still
 
 __all__ = ["MapRates"]
 
@@ -40,6 +41,7 @@ class MapRates(widgets.HTML):  # type: ignore[misc]  # ipywidgets has no types
         self._lab, self._counters, self._kept = lab, counters, kept
         self._names, self._unit, self._interval_s = names or {}, unit, interval_s
         self._ended = threading.Event()
+        self._still = Still()
         self._before: tuple[float, dict[int, int]] | None = None
         self._thread = threading.Thread(target=self._run, name=f"rates-{counters.name}", daemon=True)
         self._place = f"{lab.name} {counters.name}"
@@ -57,6 +59,7 @@ class MapRates(widgets.HTML):  # type: ignore[misc]  # ipywidgets has no types
             self._thread.join(2)
         if _shown.get(self._place) is self:
             del _shown[self._place]
+            self._still.update(self.value)
 
     def close(self) -> None:
         """Stop, and take the table off the page."""
@@ -66,6 +69,9 @@ class MapRates(widgets.HTML):  # type: ignore[misc]  # ipywidgets has no types
         super().close()
         for part in parts:
             part.close()
+
+    def _ipython_display_(self) -> None:
+        self._still.show(self, self.value)
 
     def _run(self) -> None:
         """A thread's exception would go unseen: whatever ends the reading is shown."""

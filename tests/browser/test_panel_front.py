@@ -248,17 +248,21 @@ def test_a_long_run_makes_no_nodes_and_takes_little_time(bench: Bench) -> None:
     assert sorted(times)[100] < 4, "half of the ticks should take less than 4 ms even on a slow machine"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("jupyter", [None, "true", "false"])
-def test_text_stands_out(bench: Bench, scheme: Any, jupyter: str | None) -> None:
-    page = bench.open("router", color_scheme=scheme)
-    if jupyter:
-        page.evaluate("v => document.body.setAttribute('data-jp-theme-light', v)", jupyter)
+def test_text_stands_out(bench: Bench) -> None:
+    page = bench.open("router")
     page.evaluate("lab.step(420)")
-    dark = page.evaluate("getComputedStyle(document.querySelector('.xdp-root')).colorScheme")
-    assert dark == ("dark" if (jupyter or str(scheme == "light").lower()) == "false" else "light")
-    worst = page.evaluate("lab.contrast()")
-    assert worst[0] >= 4.5, worst
+    schemes: tuple[Any, ...] = ("light", "dark")
+    for scheme, jupyter in itertools.product(schemes, (None, "true", "false")):
+        page.emulate_media(color_scheme=scheme)
+        page.evaluate(
+            "v => v ? document.body.setAttribute('data-jp-theme-light', v)"
+            " : document.body.removeAttribute('data-jp-theme-light')",
+            jupyter,
+        )
+        dark = page.evaluate("getComputedStyle(document.querySelector('.xdp-root')).colorScheme")
+        assert dark == ("dark" if (jupyter or str(scheme == "light").lower()) == "false" else "light")
+        worst = page.evaluate("lab.contrast()")
+        assert worst[0] >= 4.5, (scheme, jupyter, worst)
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -287,6 +291,22 @@ def test_an_error_and_a_missing_packet_are_said_in_words(bench: Bench) -> None:
     page.evaluate("lab.step(1, {ledger: {rows: [], unaccounted: 4, settled: false}})")
     assert page.inner_text(".xdp-ledger tfoot") == "unaccounted\tstill counting\t4\t"
     assert not page.is_visible(".xdp-why")
+
+
+def test_rows_of_the_ledger_can_be_read_at_700_pixels(bench: Bench) -> None:
+    """Names and places stand on one line each, whole, with the numbers beside them."""
+    page = bench.open("pair", width=726)
+    page.evaluate(
+        """lab.step(1, {ledger: {unaccounted: 0, rows: [
+          {kind: 'sent', name: 'sent', where: 'client eth0', packets: 12345678901, share: 1, role: 'sent'},
+          {kind: 'loss', name: 'redirect without a destination', where: 'after client eth0', packets: 12345678,
+           share: 0.001, role: 'abort'},
+          {kind: 'loss', name: 'socket receive buffer full', where: 'server UDP :9999', packets: 12345,
+           share: 1e-6, role: 'drop'}]}})"""
+    )
+    heights = page.locator(".xdp-ledger tbody tr").evaluate_all("rows => rows.map((r) => r.offsetHeight)")
+    assert max(heights) <= min(heights) + 2, heights
+    assert page.evaluate("document.documentElement.scrollWidth") <= 726
 
 
 @pytest.mark.parametrize(("state", "words"), [("replaced", "Replaced by the panel"), ("closed", "The lab is closed")])

@@ -63,7 +63,7 @@ def test_it_says_what_the_panel_said() -> None:
         "drop_all, native #412",
         "1,000,003",
         "unaccounted ✓",
-        "Run this notebook's cells",
+        "run this notebook's cells",
     ):
         assert word in text
 
@@ -92,3 +92,11 @@ def test_names_are_text_and_never_markup() -> None:
         "ledger": {"rows": [], "unaccounted": 0},
     }
     assert "script" not in read(still_picture(topology, frame)).tags
+
+
+def test_a_share_is_never_rounded_to_nothing_or_to_all() -> None:
+    shares = (1.0, 0.99999, 0.5, 0.00001, 0.0)
+    rows = [{"name": "x", "where": "y", "packets": 1, "share": share, "role": "muted"} for share in shares]
+    text = " ".join(read(still_picture(describe_topology(Topology.pair(), "drop"), {"ledger": {"rows": rows}})).words)
+    for words in ("100 %", "> 99.9 %", "50.0 %", "< 0.1 %", " 0 %"):
+        assert words in text
