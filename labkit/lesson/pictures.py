@@ -175,7 +175,7 @@ def bars(
             there = width * other[name] / most
             parts.append(_bar(left, y + 21, there, 'fill="none" stroke="var(--lab-soft)"', 12))
             parts.append(_text(left + there + 8, y + 31, f"{number(other[name])} {unit}: {beside_name}", "soft"))
-    head = ("", f"here ({unit})", f"{beside_name} ({unit})") if other else ("", unit)
+    head = ("lane", f"here ({unit})", f"{beside_name} ({unit})") if other else ("lane", unit)
     rows = tuple((name, value, other.get(name)) if other else (name, value) for name, value in values.items())
     said = "; ".join(f"{name} {number(value)} {unit}" for name, value in values.items())
     height = 10 + step * len(values)

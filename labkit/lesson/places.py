@@ -32,7 +32,7 @@ NATIVE, GENERIC, TC, FIREWALL, SOCKET = (
 )
 PLACES = (NATIVE, GENERIC, TC, FIREWALL, SOCKET)
 
-# The 2016 early-drop thread, in the review of the sample program: one core, one flow, i7-4790K at 4 GHz, ConnectX-3
+# The 2016 early-drop thread, in the review of the sample program: one core, one flow, i7-4790K at 4 GHz, a card of mlx4
 # at 40 Gbit/s. With the JIT the first became 10.8; the firewall was iptables' raw table.
 _THREAD_MPPS = {NATIVE: 9.7, FIREWALL: 3.7, SOCKET: 1.7}
 _PORT = 9999
@@ -121,6 +121,7 @@ def where_to_drop(*, packets: int | None = None, runs: int | None = None) -> Rac
             notes=(
                 "Here one CPU makes each packet and receives it, and the rates are of both together; in the thread "
                 "another machine sent.",
-                "2016 thread: the early-drop thread, one core, i7-4790K, Mellanox ConnectX-3; iptables raw for the firewall.",
+                "2016 thread: the early-drop thread, one core, i7-4790K, a Mellanox card (mlx4), no JIT; "
+                "iptables raw for the firewall.",
             ),
         )

@@ -94,7 +94,7 @@ class CheckResult:
     def _table(self) -> Table:
         rows = tuple((r.what, r.expected, r.seen, "✓ as it should be" if r.good else "✗ different") for r in self.rows)
         marks = tuple((i, 3, "good" if row.good else "bad") for i, row in enumerate(self.rows))
-        return Table(("looked at", "expected", "seen", ""), rows, marks=marks)
+        return Table(("looked at", "expected", "seen", "outcome"), rows, marks=marks)
 
     def __str__(self) -> str:
         parts = [f"{self.exercise}: {self.sentence}"]

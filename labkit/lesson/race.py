@@ -82,7 +82,7 @@ class Race:
     def table(self) -> Table:
         """One row a lane."""
         first = self.lanes[0]
-        head = ["", "Mpps", "slowest – fastest", "ns a packet", "of the first", "unaccounted"]
+        head = ["lane", "Mpps", "slowest – fastest", "ns a packet", "of the first", "unaccounted"]
         rows = []
         for lane in self.lanes:
             spread = f"{min(lane.runs_mpps):.3g} – {max(lane.runs_mpps):.3g}"
