@@ -159,6 +159,10 @@ class Lab:
         with self._while_open("to attach a program"):
             return loading.attach(self, program, interface, mode)
 
+    def link_replacing(self, link: Link, new: Program) -> None:
+        """Note that a swap is about to happen (links call this)."""
+        self.observer.prepare(new, link.mode)
+
     def link_replaced(self, link: Link, old: Program) -> None:
         """Note a swap (links call this)."""
         self.observer.attached(link)
@@ -173,7 +177,6 @@ class Lab:
         """Note that a program is off (links call this)."""
         if link in self.attached:
             self.attached.remove(link)
-            self.observer.detached(link)
             self.tell("info", f"{link.program.name} detached from {link.interface.where}.")
 
     def count_bulks(self) -> None:

@@ -88,6 +88,7 @@ def attach(lab: Lab, program: Program, interface: Interface, mode: Mode) -> Link
     if ours is not None:
         lab.tell("info", f"{ours.program.name} taken off {interface.where} for {program.name}.")
         ours.close()
+    lab.observer.prepare(program, mode)
     link = Link.attach(program, interface, mode, lab)
     lab.attached.append(link)
     lab.observer.attached(link)

@@ -17,6 +17,7 @@ from labkit.observe.redirects import RedirectWatch
 from labkit.observe.sample import HostCounters, InterfaceCounters, Sample, driver_bulks
 from labkit.observe.verdicts import VerdictBook
 from labkit.program.link import Link
+from labkit.program.program import Program
 
 if TYPE_CHECKING:
     from labkit.host import Host
@@ -61,13 +62,13 @@ class Observer:
             self.notes.append(f"{error.message} {without}")
             return None
 
+    def prepare(self, program: Program, mode: str) -> None:
+        """Note that a program is about to run."""
+        self.verdicts.prepare(program, mode)
+
     def attached(self, link: Link) -> None:
         """Note a link, so that its program's count stays in the ledger after it is gone."""
         self.verdicts.attached(link)
-
-    def detached(self, link: Link) -> None:
-        """Note that a link is closed."""
-        self.verdicts.detached(link)
 
     def without_drop_reasons(self) -> AbstractContextManager[None]:
         """While it lasts, a packet dropped in the stack costs what it costs without the lab (some hundred ns less).

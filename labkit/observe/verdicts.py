@@ -30,7 +30,6 @@ class _Stretch:
     mode: str
     begin: Mapping[str, int]
     places: list[str] = field(default_factory=list)
-    running: set[str] = field(default_factory=set)
     end: Mapping[str, int] | None = None
 
     def tally(self) -> Tally:
@@ -49,36 +48,28 @@ class VerdictBook:
     def __init__(self) -> None:
         self._stretches: list[_Stretch] = []
 
-    def note(self, program: Program, where: str, mode: str) -> None:
-        """Note that ``program`` runs at ``where`` from now on."""
+    def prepare(self, program: Program, mode: str) -> None:
+        """Note that ``program`` is about to run in ``mode``: what its map holds now was counted before."""
         counts, now = program.maps.get("verdicts"), program.verdicts()
         if counts is None or now is None:
             return
-        last = next((s for s in reversed(self._stretches) if s.ident == counts.id), None)
+        last = self._latest(counts.id)
         if last is None or last.mode != mode:
-            # Packets may have been counted since the program was attached: a new map began at 0, another where it stopped.
-            begin = dict.fromkeys(now, 0) if last is None else (last.end or now)
             if last is not None:
-                last.end = begin
-            last = _Stretch(counts.id, program, mode, begin)
-            self._stretches.append(last)
-        last.program, last.end = program, None
-        last.running.add(where)
-        if where not in last.places:
-            last.places.append(where)
+                last.end = now
+            self._stretches.append(_Stretch(counts.id, program, mode, now))
 
     def attached(self, link: Link) -> None:
-        """Note a link."""
-        self.note(link.program, link.interface.where, link.mode)
-
-    def detached(self, link: Link) -> None:
-        """Note that a link is closed: a stretch that runs nowhere else is over."""
+        """Note that a prepared program runs at the link's interface."""
         counts = link.program.maps.get("verdicts")
-        for stretch in self._stretches:
-            if counts is not None and stretch.ident == counts.id and stretch.end is None:
-                stretch.running.discard(link.interface.where)
-                if not stretch.running:
-                    stretch.end = link.program.verdicts()
+        last = self._latest(counts.id) if counts is not None else None
+        if last is not None:
+            last.program = link.program
+            if link.interface.where not in last.places:
+                last.places.append(link.interface.where)
+
+    def _latest(self, ident: int) -> _Stretch | None:
+        return next((stretch for stretch in reversed(self._stretches) if stretch.ident == ident), None)
 
     def read(self) -> dict[int, Tally]:
         """What was counted in each stretch, by its number."""

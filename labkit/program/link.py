@@ -51,6 +51,7 @@ class AttachPoint(Protocol):
 class LinkOwner(Protocol):
     """Who is told of a link's life: the lab."""
 
+    def link_replacing(self, link: Link, new: Program) -> None: ...
     def link_replaced(self, link: Link, old: Program) -> None: ...
     def link_closed(self, link: Link) -> None: ...
 
@@ -127,6 +128,7 @@ class Link:
                 on=self.interface.where,
                 remedy="give what lab.load(…) of the same lab returned",
             )
+        self._owner.link_replacing(self, program)
         try:
             bpf.link_update(self._fd, program.fd)
         except OSError as error:

@@ -211,6 +211,18 @@ def test_a_program_that_changes_its_mode_is_counted_once(lab: lk.Lab, verdicts: 
     assert all(check.agrees for check in ledger.checks), ledger.checks
 
 
+def test_a_program_replaced_in_one_mode_and_swapped_in_in_the_other(lab: lk.Lab, verdicts: lk.ProgramSpec) -> None:
+    dropping, passing = lab.load(verdicts, "drop"), lab.load(verdicts, "aborted")
+    generator = lk.Generator(lab["client"]["eth0"], frame(lab), seconds=20, rate_pps=300_000).start()
+    for mode in ("native", "generic") * 4:
+        link = dropping.attach(lab["server"]["eth0"], mode=mode)
+        link.replace(passing)
+        link.replace(dropping).replace(passing)
+    generator.stop()
+    ledger = lab.ledger()
+    assert ledger.unaccounted == 0, ledger
+
+
 def test_counters_go_on_over_an_edit(lab: lk.Lab, verdicts: lk.ProgramSpec) -> None:
     old = lab.load(verdicts, "drop")
     link = old.attach(lab["server"]["eth0"])
