@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from labkit import loading, registry
 from labkit.errors import LabError, StateError, TopologyError, resources
@@ -23,24 +23,13 @@ from labkit.program.program import Program
 from labkit.program.spec import ProgramSpec
 from labkit.settling import check_settling_time, settled_ledger, wait_for_rest
 from labkit.topology import Topology, check_name
-from labkit.traffic.board import TrafficBoard
+from labkit.traffic.board import Sink, TrafficBoard
 from labkit.uapi import ProgFlag, ProgType
 
 __all__ = ["Event", "Lab", "open_labs"]
 
 _open: dict[str, Lab] = {}
 _open_lock = threading.RLock()
-
-
-class Sink(Protocol):
-    """A receiving socket the lab knows, so that packets waiting in it are in the ledger."""
-
-    host: Host
-    read: bool  # whether a thread takes what arrives
-
-    @property
-    def where(self) -> str: ...
-    def queued(self) -> int: ...
 
 
 class Lab:

@@ -6,15 +6,26 @@ import contextlib
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
-__all__ = ["Stoppable", "TrafficBoard"]
+__all__ = ["Sink", "Stoppable", "TrafficBoard"]
 
 
 class Stoppable(Protocol):
     """Anything that sends in the background."""
 
     def stop(self) -> object: ...
+
+
+class Sink(Protocol):
+    """A receiving socket the lab knows, so that packets waiting in it are in the ledger."""
+
+    host: Any
+    read: bool  # whether a thread takes what arrives
+
+    @property
+    def where(self) -> str: ...
+    def queued(self) -> int: ...
 
 
 class TrafficBoard:
