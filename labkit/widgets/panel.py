@@ -17,6 +17,7 @@ from labkit.lab import Lab
 from labkit.observe.balance import balance
 from labkit.program.program import Program
 from labkit.widgets.assets import CSS, ESM
+from labkit.widgets.comms import answer_beside_cells
 from labkit.widgets.controller import Controller
 from labkit.widgets.frame import Badge, Reading, Shown, build_frame, describe_topology
 from labkit.widgets.picture import still_picture
@@ -73,6 +74,7 @@ class LivePanel(anywidget.AnyWidget):
         self._work = threading.RLock()
         _take_over(self)
         super().__init__(topology=describe_topology(lab.topology, lab.name), controls=self.controller.controls())
+        answer_beside_cells(self)
         self.on_msg(self._heard)
         self.refresh()
         self.ticker.start()

@@ -13,6 +13,7 @@ import traitlets
 
 from labkit.errors import LabError
 from labkit.widgets.assets import PREDICTION_CSS, PREDICTION_ESM
+from labkit.widgets.comms import answer_beside_cells
 from labkit.widgets.still import Still
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class PredictionForm(anywidget.AnyWidget):
             value=shown,
             status=self._said(),
         )
+        answer_beside_cells(self)
         self.observe(self._store, "value")
         if (before := _shown.get(asked.id)) is not None:
             before.close()

@@ -250,6 +250,30 @@ def predict_by_keyboard(notebook: Notebook, server: Server) -> None:
     assert (stored["drop-rate"]["answer"], stored["touch"]["answer"]) == (1.5, "within a quarter: no real difference")
 
 
+def moves_beside_a_long_cell(notebook: Notebook, panel: Locator) -> None:
+    """The panel and its buttons work while a cell of the student's runs."""
+    cell = notebook.cell("panel.set(rate_pps")
+    cell.evaluate("e => e.scrollIntoView({block: 'center'})")
+    cell.locator(".cm-content").first.click()
+    notebook.page.keyboard.press("Control+A")
+    notebook.page.keyboard.insert_text(
+        "import threading\npanel.start()\nthreading.Event().wait(30)  # panel.set(rate_pps"
+    )
+    notebook.page.keyboard.press("Shift+Enter")
+    before = sent(notebook.panel())
+    for _ in range(3):
+        now = before
+        wait_for(lambda now=now: sent(panel) > now, 10, "the counter to move beside the cell")
+        before = sent(panel)
+    panel.get_by_role("button", name="Stop").click()
+    panel.get_by_role("button", name="Start").wait_for(timeout=10_000)
+    cell.evaluate("e => e.scrollIntoView({block: 'center'})")
+    assert "*" in cell.locator(".jp-InputPrompt").inner_text(), "the cell runs still"
+    notebook.command("Kernel", "Interrupt Kernel")
+    notebook.wait_for_kernel()
+    notebook.panel()
+
+
 def has_names_for_those_who_do_not_see_it(panel: Locator) -> None:
     snapshot = panel.aria_snapshot()
     for words in (
@@ -303,10 +327,7 @@ def test_after_a_restart_and_a_reload_the_last_picture_stays(
     assert notebook.errors() == []
     panel = notebook.panel()
     has_names_for_those_who_do_not_see_it(panel)
-    panel.get_by_role("button", name="Start").click()
-    wait_for(lambda: sent(panel) > 0, 20, "the counter to move")
-    panel.get_by_role("button", name="Stop").click()
-    panel.get_by_role("button", name="Start").wait_for(timeout=10_000)
+    moves_beside_a_long_cell(notebook, panel)
     counted = sent(panel)
     state = Path(os.environ.get("XDG_RUNTIME_DIR", "/run")) / "xdp-lab"
     records = {path for path in state.glob("tour.*.json") if json.loads(path.read_text())["lab"] == "tour"}
