@@ -124,8 +124,8 @@ class Report:
         urgent = [row for row in rows if row.remedy or row.state not in ("ok", "note")]
         rest = [row for row in rows if row not in urgent]
         return (
-            f"<p><b>{html.escape(self.summary())}</b></p>{_html_table(urgent)}"
-            f"<details><summary>What was looked at: {_count(len(rest), 'line')} more</summary>{_html_table(rest)}</details>"
+            f'<div style="padding:4px 5px"><p><b>{html.escape(self.summary())}</b></p>{_html_table(urgent)}'
+            f"<details><summary>What was looked at: {_count(len(rest), 'line')} more</summary>{_html_table(rest)}</details></div>"
         )
 
 

@@ -11,7 +11,7 @@ import ipywidgets as widgets
 
 from labkit.errors import LabError
 from labkit.lab import Lab
-from labkit.lesson.page import Table, block, number
+from labkit.lesson.page import Table, block
 from labkit.program.map import Map
 from labkit.widgets.still import Still
 
@@ -95,9 +95,9 @@ class MapRates(widgets.HTML):  # type: ignore[misc]  # ipywidgets has no types
         kept = {key for key, value in self._kept.items() if value} if self._kept is not None else set()
         rows = tuple(
             (
-                self._names.get(key, str(key)),
+                self._names.get(key, str(key)) + (", let through" if key in kept else ""),
                 value,
-                "let through" if key in kept else number(round(rates.get(key, 0))),
+                None if key in kept else round(rates.get(key, 0)),
             )
             for key, value in sorted(held.items())
         )
