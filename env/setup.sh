@@ -41,6 +41,7 @@ make_ready() {
     step 2 "Virtual environment" make_venv
     step 3 "Python packages" install_python_packages "$what"
     step 4 "BCC and labkit" link_bcc_and_labkit
+    build_token_library >>"$log" 2>&1
     step 5 "Bytecode" write_bytecode
     # Last of all: what has no stamp is not finished. One that says more than is asked for stays.
     has_python_packages "$what" || echo "$(venv_key) $what" >"$venv/stamp"
@@ -50,7 +51,7 @@ make_ready() {
 
 # Whether the set-up for lab|test is complete. This is all that a second run pays for: keep it quick.
 is_ready() {
-    has_python_packages "$1" && has_bcc && [ -z "$(missing_packages "$1")" ]
+    has_python_packages "$1" && has_bcc && has_token_library && [ -z "$(missing_packages "$1")" ]
 }
 
 # step NUMBER NAME COMMAND…: runs one step with its output in the log, and says how long it took.
@@ -208,12 +209,23 @@ link_bcc_and_labkit() {
     chmod +x "$venv/bin/labkit"
 }
 
+# The library that lends a sandbox's BPF token to BCC (see env/token.c), beside a copy of what it was built from.
+has_token_library() { cmp -s "$root/env/token.c" "$venv/lib/xdp-lab-token.c" || ! command -v cc >/dev/null; }
+
+# Without a C compiler all works but BCC's own loader in a sandbox: `labkit doctor` says so.
+build_token_library() {
+    command -v cc >/dev/null || return 0
+    cc -O2 -Wall -Wextra -shared -fPIC -o "$venv/lib/xdp-lab-token.so.new" "$root/env/token.c" -ldl
+    mv -f "$venv/lib/xdp-lab-token.so.new" "$venv/lib/xdp-lab-token.so"
+    cp "$root/env/token.c" "$venv/lib/xdp-lab-token.c"
+}
+
 # Bytecode of what a lesson imports, and of nothing else: a tenth of what there is. Else each process of a user who may
 # not write here would compile it anew, a second and more at each start. The lab works without it.
 write_bytecode() {
     env -u PYTHONDONTWRITEBYTECODE -u PYTHONPYCACHEPREFIX "$venv/bin/python" -c '
 import importlib
-for name in ("jupyterlab.labapp", "ipykernel.kernelapp", "scapy.layers.inet6", "labkit.lab", "labkit.lesson", "labkit.widgets"):
+for name in ("jupyterlab.labapp", "ipykernel.kernelapp", "scapy.layers.inet6", "labkit.lab", "labkit.lesson", "labkit.widgets", "labkit.sandbox.run"):
     importlib.import_module(name)
 ' || true
 }
@@ -239,7 +251,7 @@ enter_environment() {
     export VIRTUAL_ENV=$venv PATH=$venv/bin:$PATH:/usr/sbin:/sbin PYTHONNOUSERSITE=1
     export JUPYTER_CONFIG_PATH=$root/env/jupyter JUPYTER_PATH=$root/env/jupyter JUPYTER_PREFER_ENV_PATH=1
     export JUPYTER_CONFIG_DIR=$state/jupyter/config JUPYTER_DATA_DIR=$state/jupyter/data
-    export JUPYTER_RUNTIME_DIR=$state/jupyter/runtime IPYTHONDIR=$state/ipython
+    export JUPYTER_RUNTIME_DIR=${runtime:-$state/jupyter/runtime} IPYTHONDIR=$state/ipython
     export JUPYTERLAB_SETTINGS_DIR=$state/jupyter/settings JUPYTERLAB_WORKSPACES_DIR=$state/jupyter/workspaces
     [ -d "$state" ] || (umask 077 && mkdir -p "$state")
 }

@@ -16,14 +16,14 @@ Names are imported when first used: ``import labkit`` alone takes no time worth 
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
-# These two functions share their names with packages: bound here, after the packages were loaded, they stay.
-from labkit.compile import compile_source as compile
-from labkit.doctor import doctor
 
 if TYPE_CHECKING:
     from labkit import lesson, widgets
+    from labkit.compile import compile_source as compile
+    from labkit.doctor import doctor
     from labkit.errors import (
         AttachError,
         CaptureError,
@@ -169,14 +169,28 @@ _HOMES = {
 }
 
 _MODULES = ("lesson", "widgets")
+# Two functions share their names with packages.
+_FUNCTIONS = {"compile": ("labkit.compile", "compile_source"), "doctor": ("labkit.doctor", "doctor")}
+
+
+class _Package(ModuleType):
+    """Keeps the names of those functions: importing a package would bind its module to the same name here."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _FUNCTIONS and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"labkit.{name}")
-    if name not in _HOMES:
+    if name not in _HOMES and name not in _FUNCTIONS:
         raise AttributeError(f"labkit has no {name!r}; it has {', '.join(__all__)}")
-    found = getattr(importlib.import_module(_HOMES[name]), name)
+    home, attribute = _FUNCTIONS.get(name) or (_HOMES[name], name)
+    found = getattr(importlib.import_module(home), attribute)
     globals()[name] = found
     return found
 

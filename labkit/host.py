@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -161,5 +162,9 @@ def _silence_ipv6() -> None:
 
 def _allow_ping_sockets() -> None:
     """Echo through a socket of its own kind, which takes its answers away from the stack's "no socket" (net/ipv4/ping.c)."""
-    with contextlib.suppress(OSError):
-        Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 2147483647")
+    allowed = Path("/proc/sys/net/ipv4/ping_group_range")
+    try:
+        allowed.write_text("0 2147483647")
+    except OSError:  # in a user namespace a range may hold its own groups only
+        with contextlib.suppress(OSError):
+            allowed.write_text(f"{os.getegid()} {os.getegid()}")

@@ -11,9 +11,11 @@ c = get_config()  # type: ignore[name-defined]  # noqa: F821 (Jupyter puts it he
 
 c.ServerApp.ip = "127.0.0.1"
 c.ServerApp.allow_remote_access = False
-c.ServerApp.allow_root = True  # real XDP needs privilege
+c.ServerApp.allow_root = True  # in a sandbox the user is root of nothing but the sandbox
 c.ServerApp.root_dir = str(Path(__file__).parents[2])
 c.ServerApp.log_level = "WARN"
+# Tells the address and, in a sandbox, answers at the machine's loopback.
+c.ServerApp.jpserver_extensions = {"labkit.sandbox.jupyter": True}
 
 # Ctrl-C ends the lab without a question, its kernels with it. Away from a terminal the server
 # would take it as a crash and leave its kernels to themselves: there it's to mean SIGTERM.

@@ -7,7 +7,7 @@ import warnings
 
 from labkit.cli.output import print_json, table, tell
 
-__all__ = ["bench", "clean", "demo", "doctor", "labs", "progress_export", "shell"]
+__all__ = ["bench", "clean", "demo", "doctor", "labs", "progress_export", "sandbox", "shell"]
 
 
 def doctor(arguments: argparse.Namespace) -> int:
@@ -81,6 +81,20 @@ def shell(arguments: argparse.Namespace) -> int:
     from labkit.cli.places import enter
 
     return enter(arguments.lab, arguments.host, arguments.words)
+
+
+def sandbox(arguments: argparse.Namespace) -> int:
+    """``labkit sandbox [-- CMD…]``: the exit status is the command's."""
+    from labkit.sandbox.run import listen, run
+
+    words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
+    listener = None
+    if arguments.listen is not None:
+        port, more = arguments.listen
+        listener = listen(port, exactly=not more)
+    return run(
+        words, user=arguments.user, tracing=not arguments.without_tracing, listener=listener, browse=arguments.browse
+    )
 
 
 def progress_export(arguments: argparse.Namespace) -> int:

@@ -77,6 +77,23 @@ def build_parser() -> argparse.ArgumentParser:
     verb.add_argument("words", nargs=argparse.REMAINDER, metavar="CMD", help="command and arguments (default: a shell)")
     verb.set_defaults(command=commands.shell)
 
+    verb = verbs.add_parser(
+        "sandbox", help="run a command (default: a shell) as a user without root, in a lab of its own"
+    )
+    verb.add_argument("--user", metavar="U", help="as whom (for root only; default: who called sudo, else nobody)")
+    verb.add_argument(
+        "--without-tracing", action="store_true", help="withhold programs on tracepoints, which see the whole machine"
+    )
+    verb.add_argument(
+        "--listen",
+        type=_port,
+        metavar="PORT[+]",
+        help="give CMD, as descriptor 3, a socket at 127.0.0.1:PORT of the machine (+: or the next free port)",
+    )
+    verb.add_argument("--browse", default="", metavar="PAGE", help="open this page there once CMD answers")
+    verb.add_argument("words", nargs=argparse.REMAINDER, metavar="CMD", help="command and arguments, after --")
+    verb.set_defaults(command=commands.sandbox)
+
     verb = verbs.add_parser("clean", parents=[json], help="remove what labs of killed processes left")
     verb.set_defaults(command=commands.clean)
 
@@ -97,6 +114,12 @@ def _benchmark(text: str) -> str:
     if text not in BENCHMARKS:
         raise argparse.ArgumentTypeError(f"there is no benchmark {text!r}; the benchmarks are: {', '.join(BENCHMARKS)}")
     return text
+
+
+def _port(text: str) -> tuple[int, bool]:
+    """The port, and whether a later one will do."""
+    number = _whole("the port", 65535)(text.removesuffix("+"))
+    return number, text.endswith("+")
 
 
 def _whole(what: str, most: int) -> Callable[[str], int]:

@@ -1,5 +1,7 @@
 """The bpf(2) system call: one function a command, bytes in, descriptors or bytes out.
 
+The three commands that make something pass the process's token, where it has one (labkit.kernel.token).
+
 Layouts are those of ``union bpf_attr``, include/uapi/linux/bpf.h. Every function raises OSError with the kernel's errno;
 the layers above turn it into a LabError that knows what was meant.
 """
@@ -8,12 +10,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import os
-import platform
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from labkit.kernel.token import FLAG, system_call, token
 from labkit.uapi import AttachType, BpfCmd, LinkType, MapType, ProgType
 
 __all__ = [
@@ -43,21 +44,7 @@ __all__ = [
     "raw_tracepoint_open",
 ]
 
-# __NR_bpf: arch/x86/entry/syscalls/syscall_64.tbl; include/uapi/asm-generic/unistd.h for the newer ones.
-_SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "loongarch64": 280}.get(platform.machine(), 280)
 _OBJECT_NAME_BYTES = 15  # BPF_OBJ_NAME_LEN less the closing zero
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.syscall.restype = ctypes.c_long
-
-
-def _bpf(command: BpfCmd, attr: bytes | ctypes.Array[ctypes.c_char]) -> int:
-    """The raw call. ``attr`` is written to by some commands, so pass a ctypes buffer to read answers from."""
-    buffer = attr if isinstance(attr, ctypes.Array) else ctypes.create_string_buffer(attr, len(attr))
-    result = _libc.syscall(_SYSCALL, int(command), ctypes.byref(buffer), ctypes.c_uint(len(buffer)))
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"bpf {command.name}: {os.strerror(number)}")
-    return int(result)
 
 
 def _address(buffer: ctypes.Array[ctypes.c_char] | None) -> int:
@@ -67,6 +54,15 @@ def _address(buffer: ctypes.Array[ctypes.c_char] | None) -> int:
 def _held(data: bytes) -> ctypes.Array[ctypes.c_char] | None:
     """A buffer the kernel can read while the caller keeps the reference."""
     return ctypes.create_string_buffer(data, len(data)) if data else None
+
+
+def _with_token(flags: int, token_fd: int | None) -> int:
+    return flags if token_fd is None else flags | FLAG
+
+
+def _naming(token_fd: int | None, attr: bytes, offset: int) -> bytes:
+    """``attr`` with the token's descriptor at ``offset`` bytes; without a token as it is, for kernels that know none."""
+    return attr if token_fd is None else attr.ljust(offset, b"\0") + struct.pack("=i", token_fd)
 
 
 def _name(text: str) -> bytes:
@@ -79,8 +75,11 @@ def map_create(
     map_type: MapType, key_size: int, value_size: int, max_entries: int, flags: int = 0, name: str = ""
 ) -> int:
     """A descriptor of a new map (BPF_MAP_CREATE); sizes in bytes, ``value_size`` of one CPU's value."""
-    attr = struct.pack("=IIIIIII16s", map_type, key_size, value_size, max_entries, flags, 0, 0, _name(name))
-    return _bpf(BpfCmd.MAP_CREATE, attr)
+    held = token()
+    attr = struct.pack(
+        "=IIIIIII16s", map_type, key_size, value_size, max_entries, _with_token(flags, held), 0, 0, _name(name)
+    )
+    return system_call(BpfCmd.MAP_CREATE, _naming(held, attr, 76))
 
 
 def _element(fd: int, key: int, value: int, flags: int = 0) -> bytes:
@@ -90,27 +89,27 @@ def _element(fd: int, key: int, value: int, flags: int = 0) -> bytes:
 def map_lookup(fd: int, key: bytes, size: int) -> bytes:
     """The value at ``key``: ``size`` bytes, for per-CPU maps one value of a multiple of 8 bytes for each possible CPU."""
     held, out = _held(key), ctypes.create_string_buffer(size)
-    _bpf(BpfCmd.MAP_LOOKUP_ELEM, _element(fd, _address(held), _address(out)))
+    system_call(BpfCmd.MAP_LOOKUP_ELEM, _element(fd, _address(held), _address(out)))
     return out.raw
 
 
 def map_update(fd: int, key: bytes, value: bytes, flags: int = 0) -> None:
     """Write ``value`` at ``key``."""
     held, data = _held(key), _held(value)
-    _bpf(BpfCmd.MAP_UPDATE_ELEM, _element(fd, _address(held), _address(data), flags))
+    system_call(BpfCmd.MAP_UPDATE_ELEM, _element(fd, _address(held), _address(data), flags))
 
 
 def map_delete(fd: int, key: bytes) -> None:
     """Delete ``key``; OSError ENOENT where it isn't there."""
     held = _held(key)
-    _bpf(BpfCmd.MAP_DELETE_ELEM, _element(fd, _address(held), 0))
+    system_call(BpfCmd.MAP_DELETE_ELEM, _element(fd, _address(held), 0))
 
 
 def map_next_key(fd: int, key: bytes | None, key_size: int) -> bytes | None:
     """The key after ``key`` (None: the first), or None at the end."""
     held, out = _held(key or b""), ctypes.create_string_buffer(key_size)
     try:
-        _bpf(BpfCmd.MAP_GET_NEXT_KEY, _element(fd, _address(held), _address(out)))
+        system_call(BpfCmd.MAP_GET_NEXT_KEY, _element(fd, _address(held), _address(out)))
     except OSError as error:
         if error.errno == errno.ENOENT:
             return None
@@ -129,7 +128,7 @@ def map_lookup_batch(fd: int, count: int, key_size: int, value_size: int) -> tup
     packed = struct.pack("=QQQQIIQQ", 0, _address(out_batch), _address(keys), _address(values), count, fd, 0, 0)
     attr = ctypes.create_string_buffer(packed, len(packed))
     try:
-        _bpf(BpfCmd.MAP_LOOKUP_BATCH, attr)
+        system_call(BpfCmd.MAP_LOOKUP_BATCH, attr)
     except OSError as error:
         if error.errno != errno.ENOENT:  # ENOENT says that the end of the map was reached, with what was read
             raise
@@ -139,8 +138,9 @@ def map_lookup_batch(fd: int, count: int, key_size: int, value_size: int) -> tup
 
 def btf_load(blob: bytes) -> int:
     """A descriptor of a BTF object (BPF_BTF_LOAD)."""
-    held = _held(blob)
-    return _bpf(BpfCmd.BTF_LOAD, struct.pack("=QQIII", _address(held), 0, len(blob), 0, 0))
+    held, allowed = _held(blob), token()
+    attr = struct.pack("=QQIIIII", _address(held), 0, len(blob), 0, 0, 0, _with_token(0, allowed))
+    return system_call(BpfCmd.BTF_LOAD, _naming(allowed, attr, 36))
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,7 @@ def prog_load(
     log_level: int = 0,
 ) -> int:
     """A descriptor of the loaded program (BPF_PROG_LOAD). ``log`` receives the verifier's text, zero-terminated."""
+    allowed = token()
     code, licence = _held(instructions), ctypes.create_string_buffer(license.encode())
     func, line = _held(debug.func_info if debug else b""), _held(debug.line_info if debug else b"")
     attr = struct.pack(
@@ -180,7 +181,7 @@ def prog_load(
         len(log) if log is not None and log_level else 0,
         _address(log) if log_level else 0,
         0,
-        flags,
+        _with_token(flags, allowed),
         _name(name),
         ifindex,
         expected_attach_type,
@@ -192,29 +193,29 @@ def prog_load(
         _address(line),
         len(debug.line_info) // debug.line_record_bytes if debug and debug.line_info else 0,
     )
-    return _bpf(BpfCmd.PROG_LOAD, attr)
+    return system_call(BpfCmd.PROG_LOAD, _naming(allowed, attr, 144))
 
 
 def link_create(prog_fd: int, target: int, attach_type: AttachType, flags: int = 0) -> int:
     """A descriptor of a new link (BPF_LINK_CREATE) on interface ``target`` of the calling thread's namespace."""
     # The command reads further members for TCX; zeroes there mean "at the end, no expectation".
-    return _bpf(BpfCmd.LINK_CREATE, struct.pack("=IIIIQQ", prog_fd, target, attach_type, flags, 0, 0))
+    return system_call(BpfCmd.LINK_CREATE, struct.pack("=IIIIQQ", prog_fd, target, attach_type, flags, 0, 0))
 
 
 def link_update(link_fd: int, new_prog_fd: int) -> None:
     """Swap the program of a link, atomically (BPF_LINK_UPDATE)."""
-    _bpf(BpfCmd.LINK_UPDATE, struct.pack("=IIII", link_fd, new_prog_fd, 0, 0))
+    system_call(BpfCmd.LINK_UPDATE, struct.pack("=IIII", link_fd, new_prog_fd, 0, 0))
 
 
 def link_detach(link_fd: int) -> None:
     """Take the program off at once, while the descriptor stays valid (BPF_LINK_DETACH)."""
-    _bpf(BpfCmd.LINK_DETACH, struct.pack("=I", link_fd))
+    system_call(BpfCmd.LINK_DETACH, struct.pack("=I", link_fd))
 
 
 def raw_tracepoint_open(name: str, prog_fd: int) -> int:
     """A descriptor whose life is the attachment of ``prog_fd`` to tracepoint ``name``."""
     text = ctypes.create_string_buffer(name.encode())
-    return _bpf(BpfCmd.RAW_TRACEPOINT_OPEN, struct.pack("=QIxxxxQ", ctypes.addressof(text), prog_fd, 0))
+    return system_call(BpfCmd.RAW_TRACEPOINT_OPEN, struct.pack("=QIxxxxQ", ctypes.addressof(text), prog_fd, 0))
 
 
 @dataclass(frozen=True)
@@ -236,14 +237,14 @@ def prog_test_run(prog_fd: int, data: bytes, *, repeat: int, flags: int = 0, bat
         "=IIIIQQIIIIQQIII4x", prog_fd, 0, len(data), 0, _address(held), 0, repeat, 0, 0, 0, 0, 0, flags, 0, batch
     )
     attr = ctypes.create_string_buffer(packed, len(packed))
-    _bpf(BpfCmd.PROG_TEST_RUN, attr)
+    system_call(BpfCmd.PROG_TEST_RUN, attr)
     (retval,), (duration,) = struct.unpack_from("=I", attr.raw, 4), struct.unpack_from("=I", attr.raw, 36)
     return TestRun(retval, duration)
 
 
 def _object_info(fd: int, size: int) -> bytes:
     out = ctypes.create_string_buffer(size)
-    _bpf(BpfCmd.OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", fd, size, ctypes.addressof(out)))
+    system_call(BpfCmd.OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", fd, size, ctypes.addressof(out)))
     return out.raw
 
 
@@ -310,7 +311,7 @@ def object_ids(command: BpfCmd) -> Iterator[int]:
         packed = struct.pack("=III", current, 0, 0)
         attr = ctypes.create_string_buffer(packed, len(packed))
         try:
-            _bpf(command, attr)
+            system_call(command, attr)
         except OSError as error:
             if error.errno == errno.ENOENT:
                 return
@@ -321,9 +322,9 @@ def object_ids(command: BpfCmd) -> Iterator[int]:
 
 def prog_fd_by_id(ident: int) -> int:
     """A descriptor of the program with this id."""
-    return _bpf(BpfCmd.PROG_GET_FD_BY_ID, struct.pack("=III", ident, 0, 0))
+    return system_call(BpfCmd.PROG_GET_FD_BY_ID, struct.pack("=III", ident, 0, 0))
 
 
 def link_fd_by_id(ident: int) -> int:
     """A descriptor of the link with this id."""
-    return _bpf(BpfCmd.LINK_GET_FD_BY_ID, struct.pack("=III", ident, 0, 0))
+    return system_call(BpfCmd.LINK_GET_FD_BY_ID, struct.pack("=III", ident, 0, 0))

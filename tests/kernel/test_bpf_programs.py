@@ -16,7 +16,7 @@ from scapy.packet import Raw
 
 from labkit.compile import compile_source
 from labkit.compile.diagnose import verifier_error
-from labkit.kernel import bpf
+from labkit.kernel.token import system_call
 from labkit.program import Program, load_program
 from labkit.uapi import BpfCmd, ProgType, XdpAction
 
@@ -50,7 +50,7 @@ def run(program: Program, frame: bytes) -> tuple[int, bytes]:
         ),
         80,
     )
-    bpf._bpf(BpfCmd.PROG_TEST_RUN, attr)
+    system_call(BpfCmd.PROG_TEST_RUN, attr)
     (retval,) = struct.unpack_from("=I", attr, 4)
     (size,) = struct.unpack_from("=I", attr, 12)
     return retval, left.raw[:size]

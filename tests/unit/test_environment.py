@@ -151,10 +151,10 @@ def test_lab_refuses_bad_options(options: list[str], complaint: str) -> None:
 
 @pytest.fixture
 def lab_server(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """A running ./env/lab that keeps its state under tmp_path: (address, token)."""
+    """A running ./env/lab, in a sandbox whose home is under tmp_path: (address, token)."""
     if os.geteuid() != 0:
         pytest.skip("env/lab needs root: run the tests as root")
-    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    home = {"HOME": str(tmp_path), "XDP_LAB_HOME": str(tmp_path / "home")}
     command = [ROOT / "env" / "lab", "--no-browser"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | home, process_group=0) as server:
         try:
@@ -187,5 +187,5 @@ def test_lab_serves_this_machine_alone_asks_for_the_token_and_leaves_nothing(
     with get(f"{address}api/kernelspecs?token={token}") as reply:
         assert json.load(reply)["default"] == "python3"
     # Nothing of Jupyter's outside the lab's own folder.
-    assert [p.name for p in tmp_path.iterdir()] == ["state"]
-    assert [p.name for p in (tmp_path / "state").iterdir()] == ["xdp-lab"]
+    assert [p.name for p in tmp_path.iterdir()] == ["home"]
+    assert [str(p.relative_to(tmp_path)) for p in tmp_path.glob("*/*/*/*")] == ["home/.local/state/xdp-lab"]
