@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from labkit.errors import TopologyError, resources
 from labkit.kernel import bpf, rtnl
 from labkit.kernel.rtnl import LinkState
+from labkit.kernel.token import privilege_remedy
 from labkit.topology import End
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def refused(tried: str, on: str, gone: str = "") -> Iterator[None]:
         if error.errno == errno.ENODEV:
             message, remedy = f"{gone or f'The interface {on}'} is gone.", _GONE
         elif error.errno == errno.EPERM:
-            remedy = "run the lab as root (sudo ./env/lab), or inside the lab's sandbox"
+            remedy = privilege_remedy()
         elif error.errno == errno.EINVAL and "MTU" in tried:
             remedy = "use 68 to 65535; with a native program at the peer about 3500 at the most"
         raise TopologyError(message, tried=tried, on=on, errno=error.errno, remedy=remedy) from error

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeVar, overload
 
-from labkit.doctor import machine, software
+from labkit.doctor import machine, sandbox, software
 from labkit.doctor.kernel import kernel_rows
 from labkit.doctor.report import PRIVILEGE, Report, Row
 from labkit.kernel import features
@@ -46,6 +46,7 @@ def examine() -> Report:
     try:
         rows += _section("Linux", machine.linux)
         rows += _section(PRIVILEGE, machine.privilege)
+        rows += _section("sandbox", sandbox.sandbox_rows)
         privileged = any(row.requirement == PRIVILEGE and row.state == "ok" for row in rows)
         rows += _section("kernel", lambda: list(kernel_rows(privileged)))
         if survey is not None:

@@ -22,6 +22,7 @@ _COMMANDS = {
     "nft": ("the firewall stage of the drop lesson", "nftables"),
     "nsenter": ("opens a shell in a host (labkit shell)", "util-linux"),
 }
+_SANDBOX = "start it in a sandbox: ./env/lab, or labkit sandbox -- CMD"
 _UNPRIVILEGED_BPF = Path("/proc/sys/kernel/unprivileged_bpf_disabled")
 
 
@@ -52,13 +53,13 @@ def privilege() -> list[Row]:
 def _privilege(uid: int, held: set[str], sandboxed: bool, unprivileged_bpf: str) -> Row:
     # SYS_ADMIN makes namespaces, and takes the place of BPF and PERFMON; NET_RAW is for packet and AF_XDP sockets.
     lacking = {"NET_ADMIN", "NET_RAW", "SYS_ADMIN"} - held
-    where = f"user {uid}" + (" of a user namespace" if sandboxed else "")
+    where = f"user {uid}" + (" of a sandbox" if sandboxed else "")
     if not lacking:
         has = ", ".join(f"CAP_{name}" for name in _CAPABILITIES if name in held)
         return Row(PRIVILEGE, "ok", f"{where}: {has}")
     if uid and not sandboxed:
         found = f"{where}, not root and in no sandbox; XDP needs either"
-        return Row(PRIVILEGE, "missing", f"{found} ({unprivileged_bpf})", "sudo ./env/lab")
+        return Row(PRIVILEGE, "missing", f"{found} ({unprivileged_bpf})", _SANDBOX)
     names = ", ".join(f"CAP_{name}" for name in _CAPABILITIES if name in lacking)
     remedy = f"run outside this container or sandbox, or give it {names} (docker run --privileged)"
     return Row(PRIVILEGE, "missing", f"{where} without {names}", remedy)

@@ -250,20 +250,24 @@ def _object_info(fd: int, size: int) -> bytes:
 
 @dataclass(frozen=True)
 class ProgInfo:
-    """Part of ``struct bpf_prog_info``: type, id, tag (hex), name, JIT length in bytes, ids of its maps."""
+    """Part of ``struct bpf_prog_info``: type, id, tag (hex), name; bytes of its machine code and of the kernel's own code.
+
+    Both lengths are 0 for whoever has no privilege over the whole machine.
+    """
 
     type: int
     id: int
     tag: str
     name: str
     jited_bytes: int
+    translated_bytes: int
 
 
 def prog_info(fd: int) -> ProgInfo:
     """What the kernel says of a loaded program."""
     raw = _object_info(fd, 232)
-    kind, ident, tag, jited = struct.unpack_from("=II8sI", raw)
-    return ProgInfo(kind, ident, tag.hex(), raw[64:80].split(b"\0")[0].decode(), jited)
+    kind, ident, tag, jited, translated = struct.unpack_from("=II8sII", raw)
+    return ProgInfo(kind, ident, tag.hex(), raw[64:80].split(b"\0")[0].decode(), jited, translated)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from labkit.errors import LabError
-from labkit.kernel.probes import device, objects, seccomp
+from labkit.kernel.probes import device, objects, outside, seccomp
 from labkit.uapi import MapType
 
 __all__ = [
@@ -24,15 +24,19 @@ __all__ = [
     "bpf_syscall",
     "btf",
     "drop_reasons",
+    "event_files",
     "forget",
     "generic_xdp",
     "has_map_type",
     "has_tracepoint",
     "jit",
+    "kernel_functions",
+    "large_buffers",
     "live_frames",
     "map_type",
     "native_xdp",
     "network_namespaces",
+    "object_ids",
     "rx_metadata",
     "tcx",
     "tracepoint",
@@ -162,6 +166,26 @@ def has_tracepoint(name: str) -> bool:
 def drop_reasons() -> Feature:
     """The kernel names the reasons for which it drops packets."""
     return _once(objects.drop_reasons)
+
+
+def object_ids() -> Feature:
+    """Programs of others can be looked up by id."""
+    return _once(outside.object_ids)
+
+
+def kernel_functions() -> Feature:
+    """Programs can be attached to kernel functions (kprobes)."""
+    return _once(outside.kernel_functions)
+
+
+def event_files() -> Feature:
+    """The kernel's trace events can be listed and read as files."""
+    return _once(outside.event_files)
+
+
+def large_buffers() -> Feature:
+    """Receive buffers beyond net.core.rmem_max."""
+    return _once(outside.large_buffers)
 
 
 def user_notification() -> Feature:

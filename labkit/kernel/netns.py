@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from labkit.errors import LabError, PrivilegeError, StateError
+from labkit.kernel.token import privilege_remedy
 
 __all__ = ["NamespaceThread", "namespace_cookie_of", "namespace_inode"]
 
@@ -150,7 +151,7 @@ def _enter_new_namespace() -> None:
             "This process may not make a network namespace.",
             tried="unshare(CLONE_NEWNET)",
             errno=number,
-            remedy="run the lab as root (sudo ./env/lab), or inside a sandbox that has its own user namespace",
+            remedy=privilege_remedy(),
         ) from cause
     if number == errno.ENOSPC:
         raise LabError(

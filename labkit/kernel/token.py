@@ -14,7 +14,7 @@ import threading
 
 from labkit.uapi import BpfCmd
 
-__all__ = ["FLAG", "system_call", "token"]
+__all__ = ["FLAG", "privilege_remedy", "system_call", "token"]
 
 FLAG = 1 << 16  # BPF_F_TOKEN_FD, include/uapi/linux/bpf.h: the call names a token
 _BPFFS = "/sys/fs/bpf"
@@ -55,6 +55,13 @@ def _make() -> int | None:
         return None
     finally:
         os.close(mount)
+
+
+def privilege_remedy() -> str:
+    """What to do where the kernel said EPERM: it depends on whether this process has a token."""
+    if token() is None:
+        return "run it in a sandbox (./env/lab, or ./env/run labkit sandbox -- CMD), or as root"
+    return "this sandbox's token doesn't cover it (labkit doctor tells what it covers): ask whoever started the sandbox"
 
 
 os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 from labkit.errors import AttachError, PrivilegeError, StateError, kernel_word, resources
 from labkit.kernel import bpf
+from labkit.kernel.token import privilege_remedy
 from labkit.program.program import Program
 from labkit.uapi import AttachType, XdpFlag
 
@@ -164,7 +165,7 @@ class Link:
 
 def _occupied(interface: AttachPoint, found: Attached, number: int) -> AttachError:
     return AttachError(
-        f"{interface.where} has a program already: {found.program_name or 'unnamed'}, id {found.program_id}, "
+        f"{interface.where} has a program already: {found.program_name or 'a program without a name'}, id {found.program_id}, "
         f"{found.mode} mode.",
         tried="to attach a program",
         on=interface.where,
@@ -181,7 +182,7 @@ def _not_attached(program: Program, interface: AttachPoint, mode: Mode, error: O
             tried=f"to attach {program.name}",
             on=interface.where,
             errno=number,
-            remedy="run the lab as root (sudo ./env/lab), or inside the lab's sandbox",
+            remedy=privilege_remedy(),
         )
     message, remedy = f"{program.name} could not be attached: {kernel_word(number)}.", "see the kernel's word above"
     if number == errno.ERANGE:

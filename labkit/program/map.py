@@ -11,6 +11,7 @@ from labkit.errors import LabError, MapError, PrivilegeError, StateError, kernel
 from labkit.kernel import bpf
 from labkit.kernel.btf import Btf
 from labkit.kernel.cpus import possible_cpus
+from labkit.kernel.token import privilege_remedy
 from labkit.program.layout import Layout, layout_of
 from labkit.program.spec import MapSpec
 from labkit.uapi import MapType
@@ -223,7 +224,7 @@ def _not_created(spec: MapSpec, error: OSError) -> LabError:
             tried="BPF_MAP_CREATE",
             on=on,
             errno=error.errno,
-            remedy="run the lab as root (sudo ./env/lab), or inside the lab's sandbox; the C text is not the cause",
+            remedy=f"{privilege_remedy()}; the C text is not the cause",
         )
     remedy = "check its type, sizes and number of entries against the kernel's documentation"
     if error.errno in (errno.ENOMEM, errno.E2BIG):

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from labkit.errors import FeatureError, LabError, PrivilegeError, StateError, VerifierError, resources
 from labkit.kernel import bpf
 from labkit.kernel.btf import Btf, Kind, kernel_btf
+from labkit.kernel.token import privilege_remedy
 from labkit.program.map import Map
 from labkit.program.spec import INSTRUCTION_BYTES, FunctionSpec, ProgramSpec
 from labkit.uapi import ProgType, XdpAction
@@ -277,5 +278,5 @@ def _no_privilege(command: str, function: FunctionSpec) -> LabError:
         tried=command,
         on=function.name,
         errno=errno.EPERM,
-        remedy="run the lab as root (sudo ./env/lab), or inside the lab's sandbox; the C text is not the cause",
+        remedy=f"{privilege_remedy()}; the C text is not the cause",
     )

@@ -168,5 +168,5 @@ def test_loading_without_privilege_says_what_to_do(source: str) -> None:
         timeout=60,
         env={**os.environ, "HOME": "/nonexistent"},
     )
-    assert "sudo ./env/lab" in said.stdout, said.stderr
+    assert "in a sandbox (./env/lab" in said.stdout, said.stderr
     assert "EPERM" in said.stdout

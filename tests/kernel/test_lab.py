@@ -212,5 +212,5 @@ def test_without_privilege_the_error_says_what_to_do() -> None:
         timeout=60,
         env={**os.environ, "HOME": "/nonexistent"},
     )
-    assert "sudo ./env/lab" in said.stdout, said.stderr
+    assert "in a sandbox (./env/lab" in said.stdout, said.stderr
     assert "EPERM" in said.stdout

@@ -76,7 +76,7 @@ def test_what_is_missing_is_raised_with_every_remedy() -> None:
 
 def test_an_ordinary_user_is_told_that_it_is_privilege() -> None:
     row = machine._privilege(1000, set(), False, "kernel.unprivileged_bpf_disabled=2")
-    assert (row.state, row.remedy) == ("missing", "sudo ./env/lab")
+    assert (row.state, row.remedy) == ("missing", "start it in a sandbox: ./env/lab, or labkit sandbox -- CMD")
     assert "not root and in no sandbox" in row.found
     with pytest.raises(PrivilegeError, match="no privilege") as caught:
         Report((row,)).demand()

@@ -65,10 +65,12 @@ def jit() -> str:
     """The just-in-time compiler: a loaded program has machine code."""
     fd = constant_program(ProgType.XDP, XdpAction.PASS)
     try:
-        jited_bytes = bpf.prog_info(fd).jited_bytes
+        info = bpf.prog_info(fd)
     finally:
         os.close(fd)
-    if not jited_bytes:
+    if not info.translated_bytes:
+        return "on or off: the kernel doesn't tell a user namespace"
+    if not info.jited_bytes:
         raise OSError(errno.EOPNOTSUPP, "programs are interpreted")
     return "on"
 
