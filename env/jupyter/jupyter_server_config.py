@@ -24,3 +24,6 @@ signal.signal(signal.SIGINT, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
 
 # Looks for language servers of other programs at every start, and the lab uses none.
 c.LanguageServerManager.autodetect = False
+
+# No login shell: it would forget the lab's PATH.
+c.ServerApp.terminado_settings = {"shell_command": [os.environ.get("SHELL") or "/bin/sh"]}

@@ -102,7 +102,8 @@ def _home_of(user: str) -> dict[str, str]:
         entry = pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
     except (KeyError, ValueError):
         return {}
-    return {"HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name, "SHELL": entry.pw_shell}
+    shell = entry.pw_shell if os.path.basename(entry.pw_shell) not in ("", "nologin", "false") else "/bin/sh"
+    return {"HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name, "SHELL": shell}
 
 
 def _lodged(environment: dict[str, str], ground: Ground) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from labkit.bench import BENCHMARKS, BenchResult, compilation, drop, generator, ledger, swap, topology
+from labkit.bench import BENCHMARKS, BenchResult, compilation, drop, generator, ledger, sandbox, swap, topology
 from labkit.bench.topology import _script
 from labkit.cli import main
 from labkit.topology import Topology
@@ -81,6 +81,11 @@ def test_the_commands_make_what_the_lab_makes() -> None:
     assert sum("ip_forward" in line for line in lines) == 2
 
 
+def test_sandbox() -> None:
+    found = check(sandbox.run(1, quiet, packets=50_021), "Mpps", "as_root")
+    assert [name for name in found["also"] if name.startswith("ms to open a sandbox")]
+
+
 def test_the_command_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "swap", "ledger", "--runs", "1", "--json"]) == 0
     out, err = capsys.readouterr()
@@ -93,4 +98,4 @@ def test_the_command_prints_one_object(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_every_benchmark_named_by_the_command_is_here() -> None:
-    assert set(BENCHMARKS) == {"generator", "drop", "compile", "swap", "topology", "ledger"}
+    assert set(BENCHMARKS) == {"generator", "drop", "compile", "swap", "topology", "ledger", "sandbox"}

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+import runner
 from jupyter_core.utils import ensure_event_loop
-from nbclient import NotebookClient
+from runner import NOTEBOOKS, Run, namespaces_of
 
 from labkit import lesson
 from labkit.kernel import bpf
-from labkit.kernel.netns import namespace_inode
 
-ROOT = Path(__file__).resolve().parents[2]
-NOTEBOOKS = ROOT / "notebooks"
 ALL = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _WIDEST = 100  # characters: more would scroll sideways
@@ -57,58 +55,25 @@ def solved(notebook: Any) -> Any:
     return notebook
 
 
-@dataclass
-class Run:
-    """What a kernel did: outputs of both rounds by cell, the stored progress, what it held at the end."""
-
-    rounds: list[list[Any]]
-    progress: dict[str, Any]
-    namespaces: set[int]
-    programs: set[int]
-
-
-def namespaces_of(pid: int) -> set[int]:
-    found = set()
-    for tid in os.listdir(f"/proc/{pid}/task"):
-        try:
-            found.add(namespace_inode(f"{pid}/task/{tid}"))
-        except OSError:
-            continue
-    return found
-
-
-def programs_of(pid: int) -> set[int]:
-    """Ids of the BPF programs that a process holds descriptors of: /proc/PID/fdinfo."""
-    text = ""
-    for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
-        try:
-            text += entry.read_text()
-        except OSError:
-            continue
-    return {int(number) for number in re.findall(r"^prog_id:\s*(\d+)", text, re.MULTILINE)}
-
-
-def run(notebook: Any, tmp_path: Path) -> Run:
-    """Run every cell, then every cell again in the same kernel; stop at the first error."""
-    progress = tmp_path / "progress.json"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "XDP_LAB_PROGRESS": str(progress),
-        "XDP_LAB_STATE": str(tmp_path / "state"),
-        "LAB_SCALE": os.environ.get("LAB_SCALE", "0.03"),
-    }
-    client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": NOTEBOOKS}})
-    rounds = []
-    with client.setup_kernel(env=environment):
-        for _ in range(2):
-            for index, cell in enumerate(notebook.cells):
-                if cell.cell_type == "code":
-                    client.execute_cell(cell, index)
-            rounds.append([list(cell.outputs) for cell in code_cells(notebook)])
-        pid = client.km.provisioner.pid  # type: ignore[union-attr]
-        held = namespaces_of(pid) - {namespace_inode()}, programs_of(pid)
-    return Run(rounds, json.loads(progress.read_text()), *held)
+def run(notebook: Any, tmp_path: Path, place: str = "sandbox") -> Run:
+    """Run the notebook's cells twice, as root does with --root or in a sandbox as students do."""
+    if place == "root":
+        return runner.run(notebook, tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    nbformat.write(notebook, home / "in.ipynb")
+    options = ["--without-tracing"] if place == "sandbox without tracing" else []
+    words = [sys.executable, runner.__file__, home / "in.ipynb", home / "out.json"]
+    done = subprocess.run(
+        [Path(sys.prefix) / "bin" / "labkit", "sandbox", *options, "--", *words],
+        env={**os.environ, "XDP_LAB_HOME": str(home)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return runner.read_result(home / "out.json")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -159,10 +124,11 @@ def widgets_in(outputs: list[Any]) -> int:
     return sum(_WIDGET in output.get("data", {}) for output in outputs)
 
 
+@pytest.mark.parametrize("place", ["sandbox", "sandbox without tracing", "root"])
 @pytest.mark.parametrize("name", ALL)
-def test_as_shipped_exactly_the_exercises_fail(name: str, tmp_path: Path, no_trace: list[Run]) -> None:
+def test_as_shipped_exactly_the_exercises_fail(name: str, place: str, tmp_path: Path, no_trace: list[Run]) -> None:
     notebook = read(name)
-    done = run(notebook, tmp_path)
+    done = run(notebook, tmp_path, place)
     no_trace.append(done)
     checks = done.progress["checks"]
     assert sorted(checks) == sorted(exercises_of(notebook))
@@ -248,3 +214,17 @@ def test_links_lead_somewhere(name: str) -> None:
         if cell.cell_type == "markdown":
             for target in re.findall(r"\]\(([^)#:]+)\)", cell.source):
                 assert (NOTEBOOKS / target).is_file(), target
+
+
+def test_a_cell_sees_the_sandbox_and_not_the_machine(tmp_path: Path, no_trace: list[Run]) -> None:
+    cells = (
+        "!ip -o link",
+        "!cat /proc/self/uid_map",
+        "import labkit as lk\nlk.predict('x', '?', unit='Mpps', answer=1)",
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+    done = run(notebook, tmp_path)
+    no_trace.append(done)
+    links, ids = ("".join(o.get("text", "") for o in cell) for cell in done.rounds[0][:2])
+    assert [line.split(": ")[1] for line in links.splitlines()] == ["lo"]
+    assert ids.split() == ["0", "65534", "1"]

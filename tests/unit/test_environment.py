@@ -1,5 +1,6 @@
 """The machine's set-up: the lists of packages agree, and nothing of ours is hidden from git."""
 
+import asyncio
 import json
 import os
 import re
@@ -16,6 +17,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+from tornado.httpclient import AsyncHTTPClient
+from tornado.websocket import websocket_connect
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -171,6 +174,31 @@ def lab_server(tmp_path: Path) -> Iterator[tuple[str, str]]:
             os.killpg(server.pid, signal.SIGINT)
             server.stderr.read()
         assert server.wait(timeout=20) == 0
+
+
+async def in_terminal(address: str, token: str, command: str, until: str) -> str:
+    """What a terminal of the server shows after ``command``, up to ``until``."""
+    client = AsyncHTTPClient()
+    made = await client.fetch(f"{address}api/terminals?token={token}", method="POST", body="")
+    name = json.loads(made.body)["name"]
+    url = f"{address.replace('http', 'ws', 1)}terminals/websocket/{name}?token={token}"
+    line = await websocket_connect(url)
+    await line.write_message(json.dumps(["stdin", f"{command}\r"]))
+    shown = ""
+    while until not in shown:
+        kind, *rest = json.loads(await asyncio.wait_for(line.read_message(), 20))
+        shown += rest[0] if kind == "stdout" else ""
+    line.close()
+    return shown
+
+
+def test_a_terminal_is_in_the_sandbox(lab_server: tuple[str, str]) -> None:
+    command = "ip -o link; readlink /proc/self/ns/net; cat /proc/self/uid_map; command -v labkit; echo en''d"
+    shown = asyncio.run(in_terminal(*lab_server, command, "end"))
+    assert re.findall(r"\d+: (\w+): <", shown) == ["lo"]
+    assert os.readlink("/proc/self/ns/net") not in shown
+    assert re.search(r"\b0 +65534 +1\b", shown)
+    assert f"{ROOT}/.venv/bin/labkit" in shown
 
 
 def test_lab_serves_this_machine_alone_asks_for_the_token_and_leaves_nothing(
