@@ -43,7 +43,7 @@ def connect(user: str | None, tracing: bool, ground: Ground | None = None) -> Co
         raise PrivilegeError(
             "Only root may open a sandbox for somebody else.", tried="to use --user", remedy="leave --user out"
         )
-    if tracing and (service := _service()):
+    if service := _service():  # which decides about tracing itself
         return Connection(service, None)
     if shutil.which("sudo") is None:
         raise PrivilegeError(

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labkit.errors import PrivilegeError, StateError
+from labkit.errors import FeatureError, PrivilegeError, StateError
 from labkit.sandbox.ground import Ground
 from labkit.sandbox.launcher import Connection, connect
 from labkit.sandbox.refusals import refusal
@@ -43,13 +43,14 @@ def environment_inside(environment: Mapping[str, str]) -> dict[str, str]:
 class Sandbox:
     """A running sandbox. ``pid`` is its first process, as the machine sees it: when that ends, all inside ends.
 
-    ``uid`` and ``gid`` are the machine's numbers of whom it runs as.
+    ``uid`` and ``gid`` are the machine's numbers of whom it runs as; ``tracing`` whether its token covers tracing programs.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._front = connection.front
         self._answers = self._front.makefile("rb")
         self.pid = self.uid = self.gid = 0
+        self.tracing = False
         self.status: int | None = None
 
     def started(self) -> None:
@@ -62,6 +63,7 @@ class Sandbox:
                 remedy="see above for what sudo said; run the same command as root, or ask an instructor",
             )
         self.pid, self.uid, self.gid = (int(answer[key]) for key in ("pid", "uid", "gid"))
+        self.tracing = bool(answer["tracing"])
 
     def wait(self) -> int:
         """The command's exit status (128 and the signal's number where one ended it, 137 where the sandbox was killed)."""
@@ -146,6 +148,12 @@ def start(
             socket.send_fds(connection.front, [b"d"], passed)
             connection.front.sendall(struct.pack("=I", len(text)) + text)
         sandbox.started()
+        if sandbox.tracing and not tracing:
+            raise FeatureError(
+                "The service on this machine opens sandboxes with tracing programs, and can't be asked for less.",
+                tried="to open a sandbox without tracing programs",
+                remedy="ask whoever set the service up (env/SANDBOX.md), or leave --without-tracing out",
+            )
     except BaseException:
         sandbox.close()
         raise
