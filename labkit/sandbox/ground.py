@@ -17,9 +17,10 @@ from pathlib import Path
 
 from labkit.errors import FeatureError
 
-__all__ = ["CHECKOUT", "Ground", "default_ground", "lay"]
+__all__ = ["CHECKOUT", "HOMES", "Ground", "default_ground", "lay"]
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+HOMES = Path("/var/lib/xdp-lab")  # of users who have none: nobody, and numbers without a name
 
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442  # include/uapi/asm-generic/unistd.h, the same everywhere
 _CLONE, _CLOEXEC, _RECURSIVE, _EMPTY_PATH, _AT_FDCWD = 1, 0o2000000, 0x8000, 0x1000, -100
@@ -43,7 +44,7 @@ class Ground:
 def default_ground(uid: int, gid: int) -> Ground:
     """The lab's folder, with its notebooks and its home writable."""
     notebooks = Path(os.environ.get("XDP_LAB_NOTEBOOKS") or CHECKOUT / "notebooks").resolve()
-    home = Path(os.environ.get("XDP_LAB_HOME") or "/var/lib/xdp-lab").resolve()
+    home = Path(os.environ.get("XDP_LAB_HOME") or HOMES / "home").resolve()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     return Ground(uid, gid, (CHECKOUT,), (notebooks, home), home)
 
@@ -51,7 +52,7 @@ def default_ground(uid: int, gid: int) -> Ground:
 def lay(ground: Ground) -> None:
     """Enter a new mount namespace and mount the ground there: for a thread that then starts the launcher, and ends.
 
-    Raises FeatureError where the kernel or the file system has no ID-mapped mounts.
+    Raises FeatureError where the kernel refuses such mounts.
     """
     _call("a mount namespace", _libc.unshare, _CLONE_NEWNS)
     _call("private mounts", _libc.mount, None, b"/", None, _PRIVATE, None)
@@ -60,10 +61,10 @@ def lay(ground: Ground) -> None:
         trees = [(folder, _mapped(folder, attributes, maps)) for folder, attributes in folders]
     hidden = {barrier for folder, _ in folders if (barrier := _barrier(folder))}
     for barrier in sorted(hidden):
-        _call(str(barrier), _libc.mount, b"tmpfs", os.fsencode(barrier), b"tmpfs", 0, b"mode=755,size=1m")
+        _call(barrier, _libc.mount, b"tmpfs", os.fsencode(barrier), b"tmpfs", 0, b"mode=755,size=1m")
     for folder, tree in trees:
         folder.mkdir(parents=True, exist_ok=True)  # in the tmpfs over what can't be entered; elsewhere it is there
-        _call(str(folder), _libc.syscall, _MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(folder), _FROM_EMPTY_PATH)
+        _call(folder, _libc.syscall, _MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(folder), _FROM_EMPTY_PATH)
         os.close(tree)
 
 
@@ -76,31 +77,44 @@ def _barrier(folder: Path) -> Path | None:
 
 
 def _mapped(folder: Path, attributes: int, maps: _IdMaps) -> int:
-    """A descriptor of ``folder``, mounted nowhere yet, whose owner is shown as the ground's user."""
-    where = os.fsencode(folder)
-    tree = _call(str(folder), _libc.syscall, _OPEN_TREE, _AT_FDCWD, where, _CLONE | _CLOEXEC | _RECURSIVE)
-    # struct mount_attr: attr_set, attr_clr, propagation, userns_fd
-    packed = struct.pack("=QQQQ", _ID_MAPPED | _NOSUID | attributes, 0, 0, maps.of(folder.stat()))
+    """A descriptor of ``folder``, mounted nowhere yet, whose owner is shown as the ground's user.
+
+    A file system without ID maps (overlayfs, as containers have it) is shown as it is: its files can be read where
+    everybody may read them, and the home, the lab's own, becomes the user's on disk, too.
+    """
+    tree = _call(folder, _libc.syscall, _OPEN_TREE, _AT_FDCWD, os.fsencode(folder), _CLONE | _CLOEXEC | _RECURSIVE)
     try:
-        _call(str(folder), _libc.syscall, _MOUNT_SETATTR, tree, b"", _EMPTY_PATH, packed, len(packed))
-    except FeatureError:
+        try:
+            _set_attributes(folder, tree, _ID_MAPPED | _NOSUID | attributes, maps.of(folder.stat()))
+        except FeatureError:
+            _set_attributes(folder, tree, _NOSUID | attributes, 0)
+            if folder == maps.ground.home:
+                os.chown(folder, maps.ground.uid, maps.ground.gid)
+    except BaseException:
         os.close(tree)
         raise
     return tree
+
+
+def _set_attributes(folder: Path, tree: int, attributes: int, names: int) -> None:
+    packed = struct.pack(
+        "=QQQQ", attributes, 0, 0, names
+    )  # struct mount_attr: attr_set, attr_clr, propagation, userns_fd
+    _call(folder, _libc.syscall, _MOUNT_SETATTR, tree, b"", _EMPTY_PATH, packed, len(packed))
 
 
 class _IdMaps:
     """User namespaces that nobody is in, one for each owner: they map the owner to the ground's user."""
 
     def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+        self.ground = ground
         self._made: dict[tuple[int, int], int] = {}
 
     def of(self, owner: os.stat_result) -> int:
         """The descriptor of the map for files of this owner."""
         key = (owner.st_uid, owner.st_gid)
         if key not in self._made:
-            self._made[key] = _id_map((owner.st_uid, self._ground.uid), (owner.st_gid, self._ground.gid))
+            self._made[key] = _id_map((owner.st_uid, self.ground.uid), (owner.st_gid, self.ground.gid))
         return self._made[key]
 
     def __enter__(self) -> _IdMaps:
@@ -128,14 +142,14 @@ def _id_map(uids: tuple[int, int], gids: tuple[int, int]) -> int:
             holder.stdin.close()
 
 
-def _call(on: str, function: object, *arguments: object) -> int:
+def _call(on: object, function: object, *arguments: object) -> int:
     result = function(*(ctypes.c_long(a) if isinstance(a, int) else a for a in arguments))  # type: ignore[operator]
     if result < 0:
         number = ctypes.get_errno()
         raise FeatureError(
             "The lab's folder can't be lent to the sandbox, which runs as nobody.",
             tried="to mount it with its owner shown as nobody",
-            on=on,
+            on=str(on),
             errno=number,
             remedy="name a user whose folder it is: labkit sandbox --user U -- CMD",
         )

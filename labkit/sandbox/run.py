@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterator, Sequence
 
 from labkit.errors import LabError
-from labkit.sandbox.ground import Ground, default_ground
+from labkit.sandbox.ground import HOMES, Ground, default_ground
 from labkit.sandbox.start import Sandbox, start
 from labkit.sandbox.terminal import Terminal
 
@@ -97,13 +97,20 @@ def _whom_root_means() -> tuple[str | None, Ground | None]:
 
 
 def _home_of(user: str) -> dict[str, str]:
-    """The variables that name a user; none where the machine knows no such user."""
+    """The variables that name a user. Who has no name, as a container's owner often hasn't, gets a home of the lab's."""
     try:
         entry = pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
-    except (KeyError, ValueError):
-        return {}
+    except (KeyError, ValueError, OverflowError):
+        return _home_of_nameless(int(user)) if user.isdigit() and 0 < int(user) < 1 << 32 else {}
     shell = entry.pw_shell if os.path.basename(entry.pw_shell) not in ("", "nologin", "false") else "/bin/sh"
     return {"HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name, "SHELL": shell}
+
+
+def _home_of_nameless(uid: int) -> dict[str, str]:
+    home = HOMES / f"home-{uid}"
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.chown(home, uid, uid)
+    return {"HOME": str(home), "USER": str(uid), "LOGNAME": str(uid), "SHELL": "/bin/sh"}
 
 
 def _lodged(environment: dict[str, str], ground: Ground) -> dict[str, str]:

@@ -1,9 +1,11 @@
 """The machine's set-up: the lists of packages agree, and nothing of ours is hidden from git."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tomllib
@@ -152,14 +154,14 @@ def test_lab_refuses_bad_options(options: list[str], complaint: str) -> None:
     assert complaint in done.stderr
 
 
-@pytest.fixture
-def lab_server(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """A running ./env/lab, in a sandbox whose home is under tmp_path: (address, token)."""
+@contextlib.contextmanager
+def running_lab(home: Path, *options: str) -> Iterator[tuple[str, str]]:
+    """A running ./env/lab, in a sandbox: (address, token). Ctrl-C ends it, and it must end well."""
     if os.geteuid() != 0:
-        pytest.skip("env/lab needs root: run the tests as root")
-    home = {"HOME": str(tmp_path), "XDP_LAB_HOME": str(tmp_path / "home")}
-    command = [ROOT / "env" / "lab", "--no-browser"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | home, process_group=0) as server:
+        pytest.skip("opening a sandbox needs root: run the tests as root")
+    environment = os.environ | {"HOME": str(home), "XDP_LAB_HOME": str(home / "home")}
+    command = [ROOT / "env" / "lab", "--no-browser", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, process_group=0) as server:
         try:
             assert server.stderr
             said = ""
@@ -174,6 +176,42 @@ def lab_server(tmp_path: Path) -> Iterator[tuple[str, str]]:
             os.killpg(server.pid, signal.SIGINT)
             server.stderr.read()
         assert server.wait(timeout=20) == 0
+
+
+@pytest.fixture
+def lab_server(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    with running_lab(tmp_path) as found:
+        yield found
+
+
+def ask(url: str, method: str = "GET", body: bytes | None = None) -> Any:
+    """The JSON answer of the server; no proxy, whatever the environment says."""
+    request = urllib.request.Request(url, data=body, method=method, headers={"Content-Type": "application/json"})
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as reply:
+        return json.load(reply)
+
+
+def test_notebooks_of_somebody_else_are_copied_and_can_be_saved(tmp_path: Path) -> None:
+    """As on a class server: the folder is root's, the user has a number and no name here."""
+    uid = "54321"
+    home = Path("/var/lib/xdp-lab") / f"home-{uid}"
+    shutil.rmtree(home, ignore_errors=True)
+    try:
+        with running_lab(tmp_path, "--user", uid) as (address, token):
+            url = f"{address}api/contents/notebooks/00-tour.ipynb?token={token}"
+            notebook = ask(url)
+            notebook["content"]["cells"][0]["source"] = "changed"
+            body = json.dumps({key: notebook[key] for key in ("type", "format", "content")}).encode()
+            ask(url, "PUT", body)
+        saved = home / "xdp-lab" / "notebooks" / "00-tour.ipynb"
+        assert json.loads(saved.read_text())["cells"][0]["source"] in ("changed", ["changed"])
+        assert saved.stat().st_uid == int(uid)
+        assert "changed" not in (ROOT / "notebooks" / "00-tour.ipynb").read_text()[:200]
+        with running_lab(tmp_path, "--user", uid) as (address, token):  # what is there stays
+            url = f"{address}api/contents/notebooks/00-tour.ipynb?token={token}"
+            assert ask(url)["content"]["cells"][0]["source"] == "changed"
+    finally:
+        shutil.rmtree(home)
 
 
 async def in_terminal(address: str, token: str, command: str, until: str) -> str:
