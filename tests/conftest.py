@@ -17,7 +17,7 @@ from labkit.kernel import bpf
 from labkit.kernel.netns import namespace_inode
 from labkit.uapi import BpfCmd
 
-_NEEDS_ROOT = ("kernel", "cases", "notebooks", "browser", "bench")
+_NEEDS_ROOT = ("kernel", "cases", "sandbox", "notebooks", "browser", "bench")
 _DEADLINE_S = 5.0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import socket
@@ -16,6 +15,7 @@ from labkit.interface import Interface
 from labkit.traffic.checks import check_interface, check_number, check_whole
 from labkit.traffic.frame import Frame
 from labkit.traffic.lifetime import close_with
+from labkit.traffic.receive_buffer import set_receive_buffer
 
 __all__ = ["Capture", "CapturedFrame", "Direction", "capture"]
 
@@ -30,7 +30,7 @@ _ETH_P_ALL = 3  # include/uapi/linux/if_ether.h
 _SOL_PACKET, _STATISTICS, _AUXDATA, _IGNORE_OUTGOING = 263, 6, 8, 23
 _PACKET_OUTGOING = 4
 _VLAN_VALID, _VLAN_TPID_VALID = 1 << 4, 1 << 6
-_SO_RCVBUFFORCE, _SO_TIMESTAMPNS = 33, 35  # include/uapi/asm-generic/socket.h
+_SO_TIMESTAMPNS = 35  # include/uapi/asm-generic/socket.h
 
 
 class CapturedFrame(Frame):
@@ -97,8 +97,7 @@ class Capture:
             tap.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             if self._direction == "in":
                 tap.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
-            with contextlib.suppress(PermissionError):
-                tap.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER)
+            set_receive_buffer(tap, _BUFFER)
             tap.bind((self.interface.name, _ETH_P_ALL))
         except OSError as error:
             tap.close()

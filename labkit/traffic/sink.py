@@ -14,13 +14,14 @@ from labkit.host import Host
 from labkit.kernel.mmsg import DatagramBatch
 from labkit.traffic.checks import check_host, check_port, check_whole
 from labkit.traffic.lifetime import close_with
+from labkit.traffic.receive_buffer import set_receive_buffer
 from labkit.traffic.waiting import Waiting, waiting_in
 
 __all__ = ["UdpSink"]
 
 _TRIED = "to open a UDP sink"
 # include/uapi/asm-generic/socket.h; SK_MEMINFO_DROPS is the ninth number, include/uapi/linux/sock_diag.h.
-_SO_RCVBUFFORCE, _SO_MEMINFO, _MEMINFO_DROPS = 33, 55, 8
+_SO_MEMINFO, _MEMINFO_DROPS = 55, 8
 _READING_BUFFER = 8 << 20  # bytes: a pause of some milliseconds loses nothing
 _BUFFER_RANGE = (2304, 256 << 20)  # bytes; less than SOCK_MIN_RCVBUF the kernel doesn't give
 # As a driver waits a little before it interrupts: woken for every datagram the reader would
@@ -71,7 +72,7 @@ class UdpSink:
         taken = self.host.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             if receive_buffer is not None:
-                _set_receive_buffer(taken, receive_buffer)
+                set_receive_buffer(taken, receive_buffer)
             taken.bind(("0.0.0.0", self.port))
         except OSError as error:
             taken.close()
@@ -201,10 +202,3 @@ def _any(queue: socket.socket) -> bool:
     ready = select.poll()
     ready.register(queue, select.POLLIN)
     return bool(ready.poll(0))
-
-
-def _set_receive_buffer(taken: socket.socket, size: int) -> None:
-    try:  # past the limit of net.core.rmem_max; needs CAP_NET_ADMIN in the namespace, as a lab has
-        taken.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, size)
-    except PermissionError:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
