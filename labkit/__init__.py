@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from labkit.lesson.source import source
     from labkit.observe.ledger import Ledger, Row
     from labkit.observe.sample import Sample
+    from labkit.observe.statistics import what_changed
     from labkit.program.link import Link
     from labkit.program.map import Map
     from labkit.program.program import Program
@@ -129,6 +130,7 @@ __all__ = [
     "udp",
     "udp6",
     "vlan",
+    "what_changed",
     "widgets",
     "write_pcap",
 ]
@@ -147,6 +149,7 @@ _HOMES = {
         "labkit.lesson": "check compare draw hint predict progress source",
         "labkit.observe.ledger": "Ledger Row",
         "labkit.observe.sample": "Sample",
+        "labkit.observe.statistics": "what_changed",
         "labkit.program.link": "Link",
         "labkit.program.map": "Map",
         "labkit.program.program": "Program",
