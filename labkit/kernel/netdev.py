@@ -129,3 +129,7 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
             return
         yield kind & 0x3FFF, data[at + 4 : at + length]
         at += (length + 3) & ~3
+
+
+attributes = _attributes
+"""(kind, value) of each netlink attribute, in order: for others who read netlink, too."""

@@ -37,7 +37,7 @@ PLACES = (NATIVE, GENERIC, TC, FIREWALL, SOCKET)
 _THREAD_MPPS = {NATIVE: 9.7, FIREWALL: 3.7, SOCKET: 1.7}
 _PORT = 9999
 _RULES = (
-    f"table ip lab {{\n chain early {{\n type filter hook prerouting priority raw;\n udp dport {_PORT} drop\n }}\n}}\n"
+    f"table ip lab {{\n chain early {{\n type filter hook prerouting priority raw;\n udp dport {_PORT} counter drop\n }}\n}}\n"
 )
 
 

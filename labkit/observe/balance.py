@@ -11,8 +11,9 @@ import errno
 from collections import Counter
 from collections.abc import Iterator
 
-from labkit.observe.change import Change, HostChange, InterfaceChange, gained
-from labkit.observe.drops import DropKey, reason_name
+from labkit.observe.change import Change, HostChange, InterfaceChange
+from labkit.observe.counted import gained
+from labkit.observe.drops import DropKey
 from labkit.observe.ledger import Check, Ledger, Row
 from labkit.observe.sample import Sample
 from labkit.observe.verdicts import Tally
@@ -20,7 +21,12 @@ from labkit.observe.words import words_of
 
 __all__ = ["balance"]
 
-_DROPPING = {"XDP_DROP": "XDP_DROP", "XDP_ABORTED": "XDP_ABORTED", "unknown": "unknown verdict"}
+_DROPPING = {
+    "XDP_DROP": "XDP_DROP",
+    "XDP_ABORTED": "XDP_ABORTED",
+    "unknown": "unknown verdict",
+    "TC_ACT_SHOT": "TC_INGRESS",
+}
 _UNNAMED = ("NOT_SPECIFIED", "XDP")  # the reasons of a generic XDP drop, by kernel
 
 
@@ -76,7 +82,7 @@ def _xdp_losses(change: Change, unexplained: Counter[DropKey]) -> Iterator[Row]:
     for tally, gain in change.tallies:
         lost = {key: gain.get(verdict, 0) for verdict, key in _DROPPING.items()}
         for key, count in lost.items():
-            yield _loss(key, ", ".join(tally.places), count, f"map verdicts of {tally.program}")
+            yield _loss(key, ", ".join(tally.places), count, f"{tally.program}'s own count")
         if tally.mode == "generic":
             _explain(change, unexplained, tally, sum(lost.values()))
     for where, each in change.interfaces.items():
@@ -88,7 +94,7 @@ def _xdp_losses(change: Change, unexplained: Counter[DropKey]) -> Iterator[Row]:
 def _explain(change: Change, unexplained: Counter[DropKey], tally: Tally, lost: int) -> None:
     """A generic XDP drop is a freed skb without a reason: take it off the stack's drops, it has its name already."""
     for key in list(unexplained):
-        if reason_name(key.reason) in _UNNAMED and not key.transport and change.place(key) in tally.places:
+        if key.reason in _UNNAMED and not key.transport and change.place(key) in tally.places:
             known = min(lost, unexplained[key])
             unexplained[key] -= known
             lost -= known
@@ -114,6 +120,7 @@ def _driver_losses(host: HostChange) -> Iterator[Row]:
     for number, count in host.failures.items():
         word = "EOPNOTSUPP" if number == errno.EOPNOTSUPP else errno.errorcode.get(number, str(number))
         yield _loss(f"redirect {word}", host.name, count, "tracepoint xdp_redirect_err")
+    yield _loss("redirect refused", host.name, host.refused_unseen, "generator's report − xdp_xmit, tx_dropped")
     for each in host.interfaces:
         full = host.stack_drops(each) + each.bulks.dropped
         yield _loss("ring full", f"after {each.where}", full, "tx_dropped, xdp_xmit_errors or xdp_devmap_xmit")
@@ -124,15 +131,16 @@ def _driver_losses(host: HostChange) -> Iterator[Row]:
 
 def _stack_losses(change: Change, unexplained: Counter[DropKey]) -> Iterator[Row]:
     """Losses in the stack by the kernel's drop reasons, and what went down with a closed socket."""
+    source = "tracepoint kfree_skb" if change.after.drops is not None else "the kernel's counters of errors"
     found: Counter[tuple[str, str]] = Counter()
     for key, count in unexplained.items():
-        place, reason = change.place(key), reason_name(key.reason)
+        place, reason = change.place(key), key.reason
         at = change.interfaces.get(place)
         if reason in _UNNAMED and not key.transport and at is not None and at.mode == "generic":
             reason = "XDP drop (generic)"
         found[(reason, place)] += count
     for (reason, place), count in sorted(found.items()):
-        yield _loss(reason, place, count, "tracepoint kfree_skb")
+        yield _loss(reason, place, count, source)
     for where, count in gained(change.after.discarded, change.before.discarded).items():
         yield _loss("SOCKET_CLOSE", where, count, "the socket's own queue at its end")
 
@@ -144,16 +152,20 @@ def _waiting(change: Change) -> Iterator[Row]:
         for where in new:
             waiting = new[where] - old.get(where, 0)
             yield Row("in_flight", "in flight", "in flight: socket queue", where, waiting, "the socket's own queue")
-        stuck = max(0, -host.own)
         yield Row(
-            "in_flight", "in flight", "in flight: a ring nobody empties", f"after {name}", stuck, "driver, tx_packets"
+            "in_flight",
+            "in flight",
+            "in flight: a ring nobody empties",
+            f"after {name}",
+            host.stuck,
+            "driver, tx_packets",
         )
 
 
 def _checks(change: Change) -> Iterator[Check]:
     """Second opinions: two independent counters of the same packets."""
     for where, each in change.interfaces.items():
-        if each.made:
+        if each.made and change.after.failures is not None:
             yield _generated_check(change.hosts[each.host], each)
         counted = _counted(change, where)
         if counted and not _shared(change, where):

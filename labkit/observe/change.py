@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 from labkit.observe.bulk import Bulks
-from labkit.observe.drops import DropKey, reason_name
+from labkit.observe.counted import counted_drops, gained, unhandled
+from labkit.observe.drops import MALFORMED, DropKey
 from labkit.observe.redirects import FailureKey
 from labkit.observe.sample import InterfaceCounters, Sample
 from labkit.observe.verdicts import Tally
 
-__all__ = ["Change", "HostChange", "InterfaceChange", "gained"]
+__all__ = ["Change", "HostChange", "InterfaceChange"]
 
-K = TypeVar("K")
 _ETH_P_ARP, _ETH_P_IP = 0x0806, 0x0800  # include/uapi/linux/if_ether.h
 _ICMP, _TCP = 1, 6  # include/uapi/linux/in.h
-_MALFORMED = 256  # bpf/lab/drop_reasons.c: no IPv4 header at all
 _LOOPBACK = 1
 _COPIES = ("PACKET_SOCK_ERROR",)  # a listener (tcpdump, the lab's for ARP) lost its copy; the packet itself went on
-
-
-def gained(after: Mapping[K, int], before: Mapping[K, int]) -> dict[K, int]:
-    """after − before, for every key of ``after``."""
-    return {key: value - before.get(key, 0) for key, value in after.items()}
 
 
 @dataclass
@@ -34,6 +27,7 @@ class InterfaceChange:
     """What the counters of one interface gained; per-queue counters of the driver are sums over queues."""
 
     where: str
+    peer: str
     host: str
     netns: int
     ifindex: int
@@ -41,6 +35,8 @@ class InterfaceChange:
     made: int  # by generators
     tx_packets: int
     tx_dropped: int
+    rx_dropped: int
+    rx_otherhost_dropped: int
     xdp_drops: int  # XDP_DROP, XDP_ABORTED and unknown codes together
     xdp_tx: int  # sent back by XDP_TX
     xdp_tx_errors: int
@@ -60,6 +56,7 @@ class InterfaceChange:
 
         return cls(
             where,
+            new.peer,
             new.host,
             new.netns,
             new.ifindex,
@@ -67,6 +64,8 @@ class InterfaceChange:
             made,
             link("tx_packets"),
             link("tx_dropped"),
+            link("rx_dropped"),
+            link("rx_otherhost_dropped"),
             queues("rx xdp_drops"),
             queues("rx xdp_tx"),
             queues("rx xdp_tx_errors"),
@@ -80,6 +79,11 @@ class InterfaceChange:
         """Redirected frames that the driver sent or met a full ring with."""
         return self.bulks.sent + self.bulks.dropped
 
+    @property
+    def unsent(self) -> int:
+        """What tx_dropped has beside failures of XDP: packets of the stack that met a full ring, and refused bulks."""
+        return self.tx_dropped - self.xdp_tx_errors - self.driver_xmit_errors
+
 
 class HostChange:
     """What the counters of one host gained, and what follows from them."""
@@ -89,7 +93,9 @@ class HostChange:
         self._before, self._after = change.before.hosts[name], change.after.hosts[name]
         self.netns = self._after.netns
         self.interfaces = [i for i in change.interfaces.values() if i.host == name]
-        self._drops = {key: n for key, n in change.drops.items() if key.netns == self.netns}
+        self.drops = self._seen(change) if change.after.drops is not None else self._told(change)
+        self._redirects_watched = change.after.failures is not None
+        self._miscounted = change.after.miscounted
         self._tallies = change.tallies
         self.failures: Counter[int] = Counter()  # errno → frames of the host's generators that a redirect refused
         self._failed_here: Counter[int] = Counter()  # ifindex → frames that programs could not redirect
@@ -99,12 +105,23 @@ class HostChange:
             elif key.netns == self.netns:
                 self._failed_here[key.ifindex] += n
 
+    def _seen(self, change: Change) -> Counter[DropKey]:
+        """Packets that the stack dropped, as the probe saw them."""
+        seen = gained(change.after.drops or {}, change.before.drops or {}).items()
+        return Counter({k: n for k, n in seen if k.netns == self.netns and k.reason not in _COPIES})
+
+    def _told(self, change: Change) -> Counter[DropKey]:
+        """The same without the probe: as far as counters tell."""
+        unknown_types = {i.ifindex: unhandled(i, change.interfaces[i.peer]) for i in self.interfaces}
+        others = {i.ifindex: i.rx_otherhost_dropped for i in self.interfaces}
+        return counted_drops(self._before, self._after, unknown_types, others)
+
     def protocol(self, name: str) -> int:
         """What a protocol counter gained."""
         return self._after.protocols.get(name, 0) - self._before.protocols.get(name, 0)
 
     def _dropped(self, which: Callable[[DropKey], bool]) -> int:
-        return sum(n for key, n in self._drops.items() if which(key))
+        return sum(n for key, n in self.drops.items() if which(key))
 
     @cached_property
     def merged(self) -> int:
@@ -113,7 +130,7 @@ class HostChange:
         The ECN bits are counted after a look at the header, so what has none is taken off (net/ipv4/ip_input.c).
         """
         one_by_one = sum(self.protocol(f"IpExtIn{kind}Pkts") for kind in ("NoECT", "ECT0", "ECT1", "CE"))
-        malformed = self._dropped(lambda key: key.protocol == _MALFORMED)
+        malformed = self._dropped(lambda key: key.protocol == MALFORMED)
         return one_by_one - (self.protocol("IpInReceives") - malformed)
 
     @property
@@ -140,7 +157,7 @@ class HostChange:
     @property
     def absorbed_fragments(self) -> int:
         """Fragments less the datagrams made of them: they wait, were joined, or went with their datagram."""
-        named = self._dropped(lambda key: "FRAG" in reason_name(key.reason))
+        named = self._dropped(lambda key: "FRAG" in key.reason)
         return self.protocol("IpReasmReqds") - self.protocol("IpReasmOKs") - named
 
     @property
@@ -150,13 +167,27 @@ class HostChange:
 
     @property
     def own(self) -> int:
-        """Packets that the host's stack itself sent; below 0, what lies in a peer's ring that nobody empties.
+        """Packets that the host's stack itself sent; below 0, what it took on and no peer has received (see ``stuck``).
 
         tx_packets counts what XDP sent through the interface too, and the stack also sends what it forwards, or what
         generic XDP sent on.
         """
         stack = sum(i.tx_packets - i.bulks.sent - i.xdp_tx + self.stack_drops(i) for i in self.interfaces)
-        return stack - self.protocol("IpForwDatagrams") - self._sent_on() - self.merged_on_the_way
+        forwarded = self.protocol("IpForwDatagrams") - self._lost_on_their_way_out()
+        return stack - forwarded - self._sent_on() - self.merged_on_the_way
+
+    def _lost_on_their_way_out(self) -> int:
+        """Packets that IpForwDatagrams has, and that no driver has got.
+
+        Since Linux 6.7, which brought OutTransmits, it counts before a packet turns out too big for the next link.
+        """
+        late = ("NEIGH_", "PKT_TOO_BIG") if "IpOutTransmits" in self._after.protocols else ("NEIGH_",)
+        return self._dropped(lambda key: key.ethertype == _ETH_P_IP and key.reason.startswith(late))
+
+    @property
+    def stuck(self) -> int:
+        """Frames that XDP sent into a peer's ring that nobody empties: the driver took them, tx_packets hasn't got them."""
+        return max(0, min(-self.own, sum(i.bulks.sent + i.xdp_tx for i in self.interfaces)))
 
     def _sent_on(self) -> int:
         """Packets that generic XDP sent on as packets of the stack."""
@@ -168,8 +199,7 @@ class HostChange:
 
     def stack_drops(self, interface: InterfaceChange) -> int:
         """Packets of the stack that found the peer's ring full."""
-        known = interface.xdp_tx_errors + interface.driver_xmit_errors
-        return interface.tx_dropped - known - self.refused(interface)
+        return interface.unsent - self.refused(interface)
 
     def refused(self, interface: InterfaceChange) -> int:
         """Generated frames that the driver refused altogether (ENXIO: the peer is down).
@@ -179,9 +209,18 @@ class HostChange:
         """
         if interface.bulks.refused:
             return interface.bulks.refused
-        dropped = interface.tx_dropped - interface.xdp_tx_errors - interface.driver_xmit_errors
         missing = interface.made - interface.taken - self.failures.total()
-        return max(0, min(dropped, missing)) if interface.made else 0
+        return max(0, min(interface.unsent, missing)) if interface.made else 0
+
+    @property
+    def refused_unseen(self) -> int:
+        """Generated frames that a redirect refused, where no probe tells why: no driver has taken or refused them.
+
+        Every generated frame meets one of the three. Where the drivers miscount (``Sample.miscounted``) nothing is told.
+        """
+        if self._redirects_watched or self._miscounted:
+            return 0
+        return sum(max(0, i.made - i.taken - self.refused(i)) for i in self.interfaces if i.made)
 
 
 class Change:
@@ -195,15 +234,16 @@ class Change:
             for where, new in after.interfaces.items()
         }
         self.tallies: list[tuple[Tally, dict[str, int]]] = [
-            (tally, gained(tally.counts, before.verdicts[ident].counts if ident in before.verdicts else {}))
-            for ident, tally in after.verdicts.items()
+            (tally, gained(tally.counts, old[ident].counts if ident in old else {}))
+            for old, new in ((before.verdicts, after.verdicts), (before.classifiers, after.classifiers))
+            for ident, tally in new.items()
         ]
-        self.drops: Counter[DropKey] = Counter(
-            {k: n for k, n in gained(after.drops, before.drops).items() if reason_name(k.reason) not in _COPIES}
-        )
-        self.failures: dict[FailureKey, int] = gained(after.failures, before.failures)
+        self.failures: dict[FailureKey, int] = gained(after.failures or {}, before.failures or {})
         self.places = {(i.netns, i.ifindex): where for where, i in self.interfaces.items()}
         self.hosts = {name: HostChange(name, self) for name in after.hosts}
+        self.drops: Counter[DropKey] = Counter()
+        for host in self.hosts.values():
+            self.drops.update(host.drops)
 
     def place(self, key: DropKey) -> str:
         """Where a packet was dropped: its interface, else its host."""

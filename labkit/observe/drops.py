@@ -14,7 +14,9 @@ from functools import cache
 from labkit.kernel.btf import kernel_btf
 from labkit.observe.tracepoint import TracepointCounter
 
-__all__ = ["DropKey", "DropWatch", "reason_name"]
+__all__ = ["MALFORMED", "DropKey", "DropWatch", "reason_name"]
+
+MALFORMED = 256  # bpf/lab/drop_reasons.c: no IPv4 header at all
 
 # Where the fields are that the program reads: struct, then members.
 _OFFSETS = {
@@ -36,14 +38,15 @@ _OFFSETS = {
 class DropKey:
     """Where and why the stack dropped a packet.
 
-    ``netns`` inode of the namespace; ``ifindex`` the interface it was received on; ``reason`` a value of
-    ``enum skb_drop_reason``; ``ethertype`` in host order; ``protocol`` of the IPv4 header, 0 for others; ``transport``
-    whether the packet had got past IP to a transport protocol.
+    ``netns`` inode of the namespace; ``ifindex`` the interface it was received on, 0 where it isn't known; ``reason``
+    the kernel's word of ``enum skb_drop_reason``, as ``NO_SOCKET``; ``ethertype`` in host order; ``protocol`` of the IPv4
+    header, MALFORMED where there is none, 0 for others; ``transport`` whether the packet had got past IP to a transport
+    protocol.
     """
 
     netns: int
     ifindex: int
-    reason: int
+    reason: str
     ethertype: int
     protocol: int
     transport: bool
@@ -58,7 +61,7 @@ class DropWatch:
     def read(self) -> dict[DropKey, int]:
         """Packets dropped since the watch began."""
         return {
-            DropKey(netns, ifindex, reason, ethertype, protocol, bool(transport)): count
+            DropKey(netns, ifindex, reason_name(reason), ethertype, protocol, bool(transport)): count
             for (netns, ifindex, reason, ethertype, protocol, transport), count in self._counter.map("drops")
             .read()
             .items()

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 from labkit.errors import LabError
+from labkit.kernel.token import token
 from labkit.observe.arp import ArpWitness
 from labkit.observe.bulk import Bulks, BulkWatch
+from labkit.observe.classifiers import ClassifierBook
 from labkit.observe.drops import DropWatch
-from labkit.observe.protocols import read_protocols, read_socket_use, read_waiting_bytes
+from labkit.observe.firewall import FirewallWitness
+from labkit.observe.protocols import ipv6_is_off, read_protocols, read_socket_use, read_waiting_bytes
 from labkit.observe.redirects import RedirectWatch
 from labkit.observe.sample import HostCounters, InterfaceCounters, Sample, driver_bulks
 from labkit.observe.verdicts import VerdictBook
@@ -35,21 +39,30 @@ class Observer:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self.verdicts = VerdictBook()
+        self._classifiers = ClassifierBook()
         self.notes: list[str] = []
         namespaces = [host.inode for host in lab.hosts.values()]
         self._drops = self._watch(
-            lambda: DropWatch(namespaces), "Losses inside the stack have no names, and show as unaccounted."
+            lambda: DropWatch(namespaces),
+            "Losses inside the stack are named where a counter names them. Unaccounted stays what firewall rules, TC and "
+            "generic XDP programs drop without a count, impossible addresses, and silent neighbours; what TCP or ICMP "
+            "refuses shows as delivered to them.",
         )
         self._redirects = self._watch(
-            lambda: RedirectWatch(namespaces), "Frames that a redirect refuses show as unaccounted."
+            lambda: RedirectWatch(namespaces),
+            "A refused redirect has no reason in the ledger, and one of a generic XDP program shows as unaccounted.",
         )
         self._bulks: BulkWatch | None = None
+        self._several_senders = False
         self._arp: dict[str, ArpWitness] = {}
+        self._firewalls: dict[str, FirewallWitness] = {}
         self._last: dict[str, InterfaceCounters] = {}
         self._gone: dict[str, InterfaceCounters] = {}
         try:
             for host in lab.hosts.values():
                 self._arp[host.name] = host.run(ArpWitness)
+                if self._drops is None:
+                    self._firewalls[host.name] = host.run(FirewallWitness)
         except BaseException:
             self.close()
             raise
@@ -59,7 +72,9 @@ class Observer:
         try:
             return start()
         except LabError as error:
-            self.notes.append(f"{error.message} {without}")
+            withheld = error.errno == errno.EPERM and token() is not None
+            instead = f"The instructor withheld tracing programs: {without[0].lower()}{without[1:]}"
+            self.notes.append(instead if withheld else f"{error.message} {without}")
             return None
 
     def prepare(self, program: Program, mode: str) -> None:
@@ -79,11 +94,14 @@ class Observer:
 
     def watch_bulks(self) -> None:
         """Count redirected frames exactly though several CPUs send them; call it while traffic holds still."""
-        if self._bulks is None:
+        if not self._several_senders:
+            self._several_senders = True
             namespaces = [host.inode for host in self._lab.hosts.values()]
             before = {(i.host.inode, i.ifindex): driver_bulks(i.driver_statistics()) for i in self._lab.interfaces}
             self._bulks = self._watch(
-                lambda: BulkWatch(namespaces, before), "With several senders a few of many frames may be miscounted."
+                lambda: BulkWatch(namespaces, before),
+                "With several senders a few of many frames may be miscounted, "
+                "unless the topology has a queue for each CPU.",
             )
 
     def sample(self) -> Sample:
@@ -99,10 +117,12 @@ class Observer:
             interfaces,
             hosts,
             self.verdicts.read(),
-            self._drops.read() if self._drops is not None else {},
-            self._redirects.read() if self._redirects is not None else {},
+            self._classifiers.read(list(self._lab.programs)) if self._drops is None else {},
+            self._drops.read() if self._drops is not None else None,
+            self._redirects.read() if self._redirects is not None else None,
             self._lab.traffic.totals(),
             self._lab.traffic.discards(),
+            self._several_senders and self._bulks is None,
             (*self.notes, *self._gone_notes(), *self._strangers(hosts)),
         )
 
@@ -116,6 +136,7 @@ class Observer:
                 driver = host.ethtool.statistics(each.name)
                 interfaces[each.where] = InterfaceCounters(
                     host.name,
+                    each.peer.where,
                     host.inode,
                     each.ifindex,
                     host.rtnl.statistics(each.ifindex),
@@ -132,11 +153,14 @@ class Observer:
         use = read_socket_use()
         counters = HostCounters(
             host.inode,
-            read_protocols(),
+            read_protocols(losses=self._drops is None),
             self._arp[host.name].read(),
             queued,
             read_waiting_bytes() if use.udp > len(queued) else {},
             use.reassembling,
+            use.tcp,
+            self._drops is None and ipv6_is_off(host.interfaces),
+            self._firewalls[host.name].read() if host.name in self._firewalls else 0,
         )
         return counters, interfaces
 
@@ -156,6 +180,11 @@ class Observer:
 
     def close(self) -> None:
         """Let go of the probes. Safe to call again."""
-        for watch in (self._drops, self._redirects, self._bulks, *self._arp.values()):
+        for watch in (self._drops, self._redirects, self._bulks):
             if watch is not None:
                 watch.close()
+        for arp in self._arp.values():
+            arp.close()
+        for firewall in self._firewalls.values():
+            firewall.close()
+        self._classifiers.close()

@@ -15,12 +15,14 @@ __all__ = ["HostCounters", "InterfaceCounters", "Sample", "driver_bulks"]
 
 @dataclass(frozen=True)
 class InterfaceCounters:
-    """``link``: rtnetlink's statistics; ``driver``: the driver's own; ``mode``: of the XDP program there, "" for none.
+    """``peer``: the link's other end (``server eth0``); ``link``: rtnetlink's statistics; ``driver``: the driver's own;
+    ``mode``: of the XDP program there, "" for none.
 
     ``bulks`` is what the driver took and refused of redirected frames, exact also where its own counters are not.
     """
 
     host: str
+    peer: str
     netns: int
     ifindex: int
     link: Mapping[str, int]
@@ -37,7 +39,9 @@ class InterfaceCounters:
 class HostCounters:
     """``protocols``: SNMP counters; ``arp``: ARP packets that arrived; ``queued``: datagrams waiting in the lab's own
     sockets, by socket; ``waiting_bytes``: memory of what waits in UDP sockets, by port, where there are others than
-    the lab's; ``reassembling``: IPv4 datagrams of which fragments wait for the rest.
+    the lab's; ``reassembling``: IPv4 datagrams of which fragments wait for the rest; ``tcp_sockets``: TCP sockets that
+    could take a segment; ``ipv6_off``: whether every interface has IPv6 switched off; ``firewall``: packets that rules
+    with a counter dropped. The last two are read only where no probe watches the stack.
     """
 
     netns: int
@@ -46,20 +50,30 @@ class HostCounters:
     queued: Mapping[str, int]
     waiting_bytes: Mapping[int, int]
     reassembling: int
+    tcp_sockets: int
+    ipv6_off: bool
+    firewall: int
 
 
 @dataclass(frozen=True)
 class Sample:
-    """All counters at ``time_s`` (monotonic). Interfaces by ``host name``, tallies by their number."""
+    """All counters at ``time_s`` (monotonic). Interfaces by ``host name``, tallies by a number of their own.
+
+    ``verdicts`` are of XDP programs, ``classifiers`` of programs in TC (read only where no probe watches the stack).
+    ``drops`` and ``failures`` are None where no probe may watch; ``miscounted``: whether several threads send while
+    only the drivers count, which lose some then (labkit.observe.bulk).
+    """
 
     time_s: float
     interfaces: Mapping[str, InterfaceCounters]
     hosts: Mapping[str, HostCounters]
     verdicts: Mapping[int, Tally]
-    drops: Mapping[DropKey, int]
-    failures: Mapping[FailureKey, int]
+    classifiers: Mapping[int, Tally]
+    drops: Mapping[DropKey, int] | None
+    failures: Mapping[FailureKey, int] | None
     generated: Mapping[str, int]
     discarded: Mapping[str, int]
+    miscounted: bool
     notes: tuple[str, ...] = field(default_factory=tuple)
 
 

@@ -13,7 +13,10 @@ __all__ = ["Tally", "VerdictBook"]
 
 @dataclass(frozen=True)
 class Tally:
-    """One counting map: ``places`` are the interfaces (``server eth0``) whose programs count in it."""
+    """One counting map: ``places`` are the interfaces (``server eth0``) whose programs count in it.
+
+    ``mode`` is "native", "generic", or "tc" for a program that isn't XDP's; ``counts`` by the name of the verdict.
+    """
 
     program: str
     places: tuple[str, ...]

@@ -76,6 +76,20 @@ _LOSSES = {
         "IPv6 is off", "drop", "The lab turns IPv6 off, so that its own messages don't mix with yours."
     ),
     "SOCKET_FILTER": Words("refused by a socket filter", "drop", "A filter attached to the socket dropped it."),
+    "UdpInErrors": Words(
+        "refused by UDP",
+        "abort",
+        "UDP counted an error and no reason: the datagram is shorter than its header says, or a socket's filter refused it.",
+    ),
+    "TcpInErrs": Words(
+        "refused by TCP", "abort", "TCP counted an error and no reason: most likely a malformed header."
+    ),
+    "redirect refused": Words(
+        "redirect refused",
+        "redirect",
+        "The kernel handed it to no driver. Why, a tracing program would tell: the peer can't take redirected frames, the "
+        "interface is down, or the frame is too long.",
+    ),
     "NOT_SPECIFIED": Words("dropped, no reason given", "abort", "The kernel freed it without naming a reason."),
 }
 
