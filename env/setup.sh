@@ -41,7 +41,7 @@ make_ready() {
     step 2 "Virtual environment" make_venv
     step 3 "Python packages" install_python_packages "$what"
     step 4 "BCC and labkit" link_bcc_and_labkit
-    build_token_library >>"$log" 2>&1
+    build_gate_library >>"$log" 2>&1
     step 5 "Bytecode" write_bytecode
     # Last of all: what has no stamp is not finished. One that says more than is asked for stays.
     has_python_packages "$what" || echo "$(venv_key) $what" >"$venv/stamp"
@@ -51,7 +51,7 @@ make_ready() {
 
 # Whether the set-up for lab|test is complete. This is all that a second run pays for: keep it quick.
 is_ready() {
-    has_python_packages "$1" && has_bcc && has_token_library && [ -z "$(missing_packages "$1")" ]
+    has_python_packages "$1" && has_bcc && has_gate_library && [ -z "$(missing_packages "$1")" ]
 }
 
 # step NUMBER NAME COMMAND…: runs one step with its output in the log, and says how long it took.
@@ -209,15 +209,15 @@ link_bcc_and_labkit() {
     chmod +x "$venv/bin/labkit"
 }
 
-# The library that lends a sandbox's BPF token to BCC (see env/token.c), beside a copy of what it was built from.
-has_token_library() { cmp -s "$root/env/token.c" "$venv/lib/xdp-lab-token.c" || ! command -v cc >/dev/null; }
+# The library that leads BCC to a sandbox's gate (see env/gate.c), beside a copy of what it was built from.
+has_gate_library() { cmp -s "$root/env/gate.c" "$venv/lib/xdp-lab-gate.c" || ! command -v cc >/dev/null; }
 
 # Without a C compiler all works but BCC's own loader in a sandbox: `labkit doctor` says so.
-build_token_library() {
+build_gate_library() {
     command -v cc >/dev/null || return 0
-    cc -O2 -Wall -Wextra -shared -fPIC -o "$venv/lib/xdp-lab-token.so.new" "$root/env/token.c" -ldl
-    mv -f "$venv/lib/xdp-lab-token.so.new" "$venv/lib/xdp-lab-token.so"
-    cp "$root/env/token.c" "$venv/lib/xdp-lab-token.c"
+    cc -O2 -Wall -Wextra -shared -fPIC -o "$venv/lib/xdp-lab-gate.so.new" "$root/env/gate.c" -ldl
+    mv -f "$venv/lib/xdp-lab-gate.so.new" "$venv/lib/xdp-lab-gate.so"
+    cp "$root/env/gate.c" "$venv/lib/xdp-lab-gate.c"
 }
 
 # Bytecode of what a lesson imports, and of nothing else: a tenth of what there is. Else each process of a user who may

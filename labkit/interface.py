@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from labkit.errors import TopologyError, resources
 from labkit.kernel import bpf, rtnl
+from labkit.kernel.gate import privilege_remedy
 from labkit.kernel.rtnl import LinkState
-from labkit.kernel.token import privilege_remedy
 from labkit.topology import End
 
 if TYPE_CHECKING:

@@ -59,7 +59,8 @@ class _Child:
             numbers = [str(theirs.fileno()), str(os.getpid())]
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _START, *numbers, str(here.parent), str(here)],
-                env={**os.environ, "LC_ALL": "C.UTF-8"},
+                # Nothing may stand between BCC and the recorder, which answers its bpf(2): no library of a sandbox's.
+                env={**os.environ, "LC_ALL": "C.UTF-8", "LD_PRELOAD": ""},
                 stdin=subprocess.DEVNULL,
                 stdout=self.said_fd,
                 stderr=self.said_fd,

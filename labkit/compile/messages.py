@@ -209,6 +209,12 @@ VERIFIER: tuple[Entry, ...] = (
         "use ctx->data, ctx->data_end and so on, and hand ctx to helpers as it came",
     ),
     (
+        r"programs in a sandbox may not (.+)",
+        "the sandbox's gate looks at each program first, and this one could reach beyond the lab: it may not {0}",
+        "use helpers for packets, maps and time (env/gate lists them), and a counter in a map in place of printing; "
+        "./env/lab --root has no gate",
+    ),
+    (
         r"(?:program of this type cannot use helper|unknown func) (\S+)",
         "the helper {0} is not there for this type of program",
         "see bpf-helpers(7) for the helpers of your program type; for XDP, bpf_xdp_… and the general ones",

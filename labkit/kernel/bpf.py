@@ -1,6 +1,6 @@
 """The bpf(2) system call: one function a command, bytes in, descriptors or bytes out.
 
-The three commands that make something pass the process's token, where it has one (labkit.kernel.token).
+In a sandbox the three commands that make something go through its gate (labkit.kernel.gate).
 
 Layouts are those of ``union bpf_attr``, include/uapi/linux/bpf.h. Every function raises OSError with the kernel's errno;
 the layers above turn it into a LabError that knows what was meant.
@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from labkit.kernel.token import FLAG, system_call, token
+from labkit.kernel.gate import make, system_call
 from labkit.uapi import AttachType, BpfCmd, LinkType, MapType, ProgType
 
 __all__ = [
@@ -56,15 +56,6 @@ def _held(data: bytes) -> ctypes.Array[ctypes.c_char] | None:
     return ctypes.create_string_buffer(data, len(data)) if data else None
 
 
-def _with_token(flags: int, token_fd: int | None) -> int:
-    return flags if token_fd is None else flags | FLAG
-
-
-def _naming(token_fd: int | None, attr: bytes, offset: int) -> bytes:
-    """``attr`` with the token's descriptor at ``offset`` bytes; without a token as it is, for kernels that know none."""
-    return attr if token_fd is None else attr.ljust(offset, b"\0") + struct.pack("=i", token_fd)
-
-
 def _name(text: str) -> bytes:
     """An object name the kernel accepts: letters, digits, '_' and '.', 15 bytes at most."""
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in text)
@@ -75,11 +66,8 @@ def map_create(
     map_type: MapType, key_size: int, value_size: int, max_entries: int, flags: int = 0, name: str = ""
 ) -> int:
     """A descriptor of a new map (BPF_MAP_CREATE); sizes in bytes, ``value_size`` of one CPU's value."""
-    held = token()
-    attr = struct.pack(
-        "=IIIIIII16s", map_type, key_size, value_size, max_entries, _with_token(flags, held), 0, 0, _name(name)
-    )
-    return system_call(BpfCmd.MAP_CREATE, _naming(held, attr, 76))
+    attr = struct.pack("=IIIIIII16s", map_type, key_size, value_size, max_entries, flags, 0, 0, _name(name))
+    return make(BpfCmd.MAP_CREATE, attr)
 
 
 def _element(fd: int, key: int, value: int, flags: int = 0) -> bytes:
@@ -138,9 +126,8 @@ def map_lookup_batch(fd: int, count: int, key_size: int, value_size: int) -> tup
 
 def btf_load(blob: bytes) -> int:
     """A descriptor of a BTF object (BPF_BTF_LOAD)."""
-    held, allowed = _held(blob), token()
-    attr = struct.pack("=QQIIIII", _address(held), 0, len(blob), 0, 0, 0, _with_token(0, allowed))
-    return system_call(BpfCmd.BTF_LOAD, _naming(allowed, attr, 36))
+    held = _held(blob)
+    return make(BpfCmd.BTF_LOAD, struct.pack("=QQIII", _address(held), 0, len(blob), 0, 0))
 
 
 @dataclass(frozen=True)
@@ -168,7 +155,6 @@ def prog_load(
     log_level: int = 0,
 ) -> int:
     """A descriptor of the loaded program (BPF_PROG_LOAD). ``log`` receives the verifier's text, zero-terminated."""
-    allowed = token()
     code, licence = _held(instructions), ctypes.create_string_buffer(license.encode())
     func, line = _held(debug.func_info if debug else b""), _held(debug.line_info if debug else b"")
     attr = struct.pack(
@@ -181,7 +167,7 @@ def prog_load(
         len(log) if log is not None and log_level else 0,
         _address(log) if log_level else 0,
         0,
-        _with_token(flags, allowed),
+        flags,
         _name(name),
         ifindex,
         expected_attach_type,
@@ -193,7 +179,7 @@ def prog_load(
         _address(line),
         len(debug.line_info) // debug.line_record_bytes if debug and debug.line_info else 0,
     )
-    return system_call(BpfCmd.PROG_LOAD, _naming(allowed, attr, 144))
+    return make(BpfCmd.PROG_LOAD, attr)
 
 
 def link_create(prog_fd: int, target: int, attach_type: AttachType, flags: int = 0) -> int:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from labkit.errors import LabError, PrivilegeError, StateError
-from labkit.kernel.token import privilege_remedy
+from labkit.kernel.gate import privilege_remedy
 
 __all__ = ["NamespaceThread", "namespace_cookie_of", "namespace_inode"]
 

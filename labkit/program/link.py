@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from labkit.errors import AttachError, PrivilegeError, StateError, kernel_word, resources
 from labkit.kernel import bpf
-from labkit.kernel.token import privilege_remedy
+from labkit.kernel.gate import privilege_remedy
 from labkit.program.program import Program
 from labkit.uapi import AttachType, XdpFlag
 
@@ -198,8 +198,13 @@ def _not_attached(program: Program, interface: AttachPoint, mode: Mode, error: O
             return _occupied(interface, found, number)
     elif number == errno.EOPNOTSUPP:
         remedy = f'this device has no {mode} XDP: use mode="generic"'
+    elif number == errno.EINVAL and program.expected_attach_type in (AttachType.XDP_DEVMAP, AttachType.XDP_CPUMAP):
+        message = (
+            f"{program.name} was loaded for {AttachType(program.expected_attach_type).name}: to run from a map's slot."
+        )
+        remedy = "write it into one, as ports[0] = interface, program; or load it without expected_attach_type"
     elif number == errno.EINVAL:
-        remedy = "a program bound to a device runs only on that device, in native mode; a devmap or cpumap program not at all"
+        remedy = "a program bound to a device runs only on that device, in native mode"
     return AttachError(
         message, tried=f"to attach {program.name} ({mode})", on=interface.where, errno=number, remedy=remedy
     )

@@ -11,7 +11,7 @@ from labkit.errors import LabError, MapError, PrivilegeError, StateError, kernel
 from labkit.kernel import bpf
 from labkit.kernel.btf import Btf
 from labkit.kernel.cpus import possible_cpus
-from labkit.kernel.token import privilege_remedy
+from labkit.kernel.gate import privilege_remedy
 from labkit.program.layout import Layout, layout_of
 from labkit.program.spec import MapSpec
 from labkit.uapi import MapType
@@ -104,13 +104,17 @@ class Map:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write ``value``; in a per-CPU map a list gives one value a CPU, anything else is written for every CPU."""
-        packed_key = self._key.pack(key, f"a key of the map {self.name}")
+        self._write(key, self._packed(value))
+
+    def _packed(self, value: Any) -> bytes:
         what = f"a value of the map {self.name}"
-        if self._per_cpu:
-            given = value if isinstance(value, list) and len(value) == self._cpus else [value] * self._cpus
-            packed = b"".join(self._value.pack(part, what).ljust(self._stride, b"\0") for part in given)
-        else:
-            packed = self._value.pack(value, what)
+        if not self._per_cpu:
+            return self._value.pack(value, what)
+        given = value if isinstance(value, list) and len(value) == self._cpus else [value] * self._cpus
+        return b"".join(self._value.pack(part, what).ljust(self._stride, b"\0") for part in given)
+
+    def _write(self, key: Any, packed: bytes) -> None:
+        packed_key = self._key.pack(key, f"a key of the map {self.name}")
         try:
             bpf.map_update(self.fd, packed_key, packed)
         except OSError as error:
@@ -187,8 +191,6 @@ class Map:
             errno.E2BIG: f"the map has {self.spec.max_entries} entries: use a smaller key, or delete one first",
             errno.EINVAL: "check that this kind of map allows it",
             errno.EOPNOTSUPP: "maps of this kind can't be read from user space",
-            errno.ENODEV: "there is no such device or CPU: check the value",
-            errno.EOVERFLOW: "the queue size is too large: 16384 is the most",
         }.get(error.errno or 0, "check the key and the value against the C declaration")
         return MapError(
             f"The map {self.name} would not {verb} entry {key!r}.",

@@ -1,8 +1,9 @@
 """What a sandbox of root's sees of the lab's folder, where no user is named and it runs as nobody.
 
-Nobody may not enter root's folders, and doesn't own the notebooks. So the lab's folder is mounted a second time, in a
-mount namespace of the launcher's, with its owner shown as nobody (an ID-mapped mount, Linux 5.12 or later): read-only,
-but for the notebooks and the lab's own home. On disk everything stays with its owner.
+Nobody may not enter root's folders. So the lab's folder is mounted a second time, in a mount namespace of the
+launcher's, read-only and with its owner shown as nobody (an ID-mapped mount, Linux 5.12 or later). The home is nobody's
+own. The notebooks are lent for writing only from behind a folder that is shut to everybody but root: what is written
+there is root's on disk, and elsewhere another user could run it as root's (a set-user-ID program, for one).
 """
 
 from __future__ import annotations
@@ -32,21 +33,29 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Ground:
-    """Folders of a sandbox whose files belong to somebody else: ``shown`` read-only, ``writable`` in their midst or not."""
+    """For a sandbox of this user: folders ``shown`` read-only, ``lent`` for writing, and the user's own ``home``."""
 
     uid: int
     gid: int
     shown: tuple[Path, ...]
-    writable: tuple[Path, ...]
+    lent: tuple[Path, ...]
     home: Path
 
 
 def default_ground(uid: int, gid: int) -> Ground:
-    """The lab's folder, with its notebooks and its home writable."""
-    notebooks = Path(os.environ.get("XDP_LAB_NOTEBOOKS") or CHECKOUT / "notebooks").resolve()
+    """The lab's folder, its notebooks for writing where that is safe, and the user's home, which is made."""
+    notebooks = CHECKOUT / "notebooks"
     home = Path(os.environ.get("XDP_LAB_HOME") or HOMES / "home").resolve()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Ground(uid, gid, (CHECKOUT,), (notebooks, home), home)
+    os.chown(home, uid, gid)
+    shut = any(_is_shut(above) for above in notebooks.parents)
+    return Ground(uid, gid, (CHECKOUT,), (notebooks,) if shut else (), home)
+
+
+def _is_shut(folder: Path) -> bool:
+    """Whether nobody but root may enter."""
+    status = folder.stat()
+    return status.st_uid == 0 and not status.st_mode & 0o077
 
 
 def lay(ground: Ground) -> None:
@@ -56,10 +65,11 @@ def lay(ground: Ground) -> None:
     """
     _call("a mount namespace", _libc.unshare, _CLONE_NEWNS)
     _call("private mounts", _libc.mount, None, b"/", None, _PRIVATE, None)
-    folders = [(folder, _READ_ONLY) for folder in ground.shown] + [(folder, 0) for folder in ground.writable]
     with _IdMaps(ground) as maps:
-        trees = [(folder, _mapped(folder, attributes, maps)) for folder, attributes in folders]
-    hidden = {barrier for folder, _ in folders if (barrier := _barrier(folder))}
+        trees = [(folder, _mapped(folder, _READ_ONLY, maps)) for folder in ground.shown]
+        trees += [(folder, _mapped(folder, 0, maps)) for folder in ground.lent]
+    trees.append((ground.home, _tree(ground.home)))
+    hidden = {barrier for folder, _ in trees if (barrier := _barrier(folder))}
     for barrier in sorted(hidden):
         _call(barrier, _libc.mount, b"tmpfs", os.fsencode(barrier), b"tmpfs", 0, b"mode=755,size=1m")
     for folder, tree in trees:
@@ -76,20 +86,23 @@ def _barrier(folder: Path) -> Path | None:
     return None
 
 
+def _tree(folder: Path) -> int:
+    """A descriptor of ``folder`` as a mount of its own, mounted nowhere yet."""
+    return _call(folder, _libc.syscall, _OPEN_TREE, _AT_FDCWD, os.fsencode(folder), _CLONE | _CLOEXEC | _RECURSIVE)
+
+
 def _mapped(folder: Path, attributes: int, maps: _IdMaps) -> int:
-    """A descriptor of ``folder``, mounted nowhere yet, whose owner is shown as the ground's user.
+    """The same, with its owner shown as the ground's user.
 
     A file system without ID maps (overlayfs, as containers have it) is shown as it is: its files can be read where
-    everybody may read them, and the home, the lab's own, becomes the user's on disk, too.
+    everybody may read them.
     """
-    tree = _call(folder, _libc.syscall, _OPEN_TREE, _AT_FDCWD, os.fsencode(folder), _CLONE | _CLOEXEC | _RECURSIVE)
+    tree = _tree(folder)
     try:
         try:
             _set_attributes(folder, tree, _ID_MAPPED | _NOSUID | attributes, maps.of(folder.stat()))
         except FeatureError:
-            _set_attributes(folder, tree, _NOSUID | attributes, 0)
-            if folder == maps.ground.home:
-                os.chown(folder, maps.ground.uid, maps.ground.gid)
+            _set_attributes(folder, tree, _NOSUID | _READ_ONLY, 0)
     except BaseException:
         os.close(tree)
         raise

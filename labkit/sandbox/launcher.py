@@ -18,7 +18,7 @@ from labkit.sandbox.ground import CHECKOUT, Ground, lay
 __all__ = ["INSTALLED", "SERVICE", "Connection", "connect"]
 
 SERVICE = "/run/xdp-lab-sandbox.socket"  # of a service that an instructor may have set up: env/SANDBOX.md
-INSTALLED = Path("/usr/local/sbin/xdp-lab-sandbox")  # a copy that root owns, as sudo rules want it
+INSTALLED = Path("/usr/local/lib/xdp-lab/sandbox")  # a copy that root owns, as sudo rules want it
 _HERE = CHECKOUT / "env" / "sandbox"
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import pwd
+import re
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from labkit.errors import LabError
 from labkit.sandbox.ground import HOMES, Ground, default_ground
@@ -18,6 +20,11 @@ __all__ = ["listen", "run"]
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _PORTS_TRIED = 50
+_PR_SET_CHILD_SUBREAPER = 36  # include/uapi/linux/prctl.h
+# Of root's environment: nothing that the lab has no use for, as secrets may be in it.
+_MAY_PASS = re.compile(
+    r"(PATH|SHELL|TERM|COLORTERM|LANG|LANGUAGE|LC_\w+|TZ|LAB_SCALE|VIRTUAL_ENV|XDP_LAB_\w+|JUPYTER\w*|IPYTHONDIR|PYTHON\w+)$"
+)
 
 
 def run(
@@ -33,10 +40,11 @@ def run(
     Root without ``user`` becomes whoever called sudo, else nobody, who then sees the lab's folder on a ground of its
     own. ``browse``: a page that the user's browser opens once the sandbox answers at ``listener``.
     """
-    environment = dict(os.environ)
-    ground = None
-    if os.geteuid() == 0 and user is None:
-        user, ground = _whom_root_means()
+    environment, ground = dict(os.environ), None
+    if os.geteuid() == 0:
+        environment = {name: value for name, value in environment.items() if _MAY_PASS.match(name)}
+        if user is None:
+            user, ground = _whom_root_means()
     if user is not None:
         environment.update(_home_of(user))
     if ground is not None:
@@ -46,16 +54,19 @@ def run(
     command = list(words) or [environment.get("SHELL") or "/bin/sh"]
     terminal = Terminal() if os.isatty(0) and os.isatty(1) else None
     streams = (0, 1, 2) if terminal is None else [terminal.slave if os.isatty(i) else i for i in range(3)]
-    with start(
-        command,
-        user=user,
-        tracing=tracing,
-        streams=streams,
-        listener=listener,
-        terminal=terminal is not None,
-        environment=environment,
-        ground=ground,
-    ) as sandbox:
+    with (
+        _Signals() as signals,
+        start(
+            command,
+            user=user,
+            tracing=tracing,
+            streams=streams,
+            listener=listener,
+            terminal=terminal is not None,
+            environment=environment,
+            ground=ground,
+        ) as sandbox,
+    ):
         _leave_privilege(sandbox)
         if listener is not None:
             if browse:
@@ -63,8 +74,10 @@ def run(
 
                 browse_when_it_answers(listener.getsockname()[1], browse)
             listener.close()
-        with _signals_passed_on(sandbox):
-            return sandbox.wait() if terminal is None else terminal.relay(sandbox)
+        signals.pass_on(sandbox)
+        status = sandbox.wait() if terminal is None else terminal.relay(sandbox)
+    _bury()
+    return status
 
 
 def listen(port: int, *, exactly: bool) -> socket.socket:
@@ -114,9 +127,8 @@ def _home_of_nameless(uid: int) -> dict[str, str]:
 
 
 def _lodged(environment: dict[str, str], ground: Ground) -> dict[str, str]:
-    """Nobody's home is the lab's; what root set for its own folders doesn't hold there."""
-    kept = {k: v for k, v in environment.items() if not (k.startswith("XDG_") and k.endswith("_HOME"))}
-    return {**kept, "HOME": str(ground.home), "USER": "nobody", "LOGNAME": "nobody"}
+    """Nobody's home is the lab's."""
+    return {**environment, "HOME": str(ground.home), "USER": "nobody", "LOGNAME": "nobody"}
 
 
 def _leave_privilege(sandbox: Sandbox) -> None:
@@ -127,11 +139,40 @@ def _leave_privilege(sandbox: Sandbox) -> None:
         os.setresuid(sandbox.uid, sandbox.uid, sandbox.uid)
 
 
-@contextlib.contextmanager
-def _signals_passed_on(sandbox: Sandbox) -> Iterator[None]:
-    before = {number: signal.signal(number, lambda n, _: sandbox.send_signal(n)) for number in _PASSED_ON}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
+class _Signals:
+    """Signals are for the command: those that come before it runs are kept for it."""
+
+    def __init__(self) -> None:
+        self._sandbox: Sandbox | None = None
+        self._early: list[int] = []
+
+    def __enter__(self) -> _Signals:
+        self._before = {number: signal.signal(number, self._take) for number in _PASSED_ON}
+        # What is left of the sandbox when its launcher has ended becomes our child, and is ours to bury.
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        return self
+
+    def _take(self, number: int, _: object) -> None:
+        if self._sandbox is None:
+            self._early.append(number)
+        else:
+            self._sandbox.send_signal(number)
+
+    def pass_on(self, sandbox: Sandbox) -> None:
+        """From here on, and what came so far."""
+        self._sandbox = sandbox
+        self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: _bury())
+        _bury()
+        for number in self._early:
+            sandbox.send_signal(number)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
             signal.signal(number, handler)
+
+
+def _bury() -> None:
+    """Take note of every child that has ended: of the sandbox's first process, and of what sudo left. Else they'd stay."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass

@@ -21,7 +21,7 @@ from labkit.sandbox.refusals import refusal
 
 __all__ = ["Sandbox", "inside", "start"]
 
-_PRELOAD = Path(sys.prefix) / "lib" / "xdp-lab-token.so"  # built at set-up from env/token.c: BCC knows no token itself
+_PRELOAD = Path(sys.prefix) / "lib" / "xdp-lab-gate.so"  # built at set-up from env/gate.c: BCC knows no token itself
 _RUNTIME = "/run/user"  # the sandbox's own, private
 _OUTSIDE_ONLY = ("DBUS_SESSION_BUS_ADDRESS", "SUDO_COMMAND", "SUDO_GID", "SUDO_HOME", "SUDO_UID", "SUDO_USER")
 

@@ -45,17 +45,14 @@ def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None
 
 
 class Server:
-    """./env/lab, in its sandbox, with a copy of the notebooks: JupyterLab saves by itself, and must not change ours."""
+    """./env/lab, in its sandbox: it works on a copy of the notebooks in its home, as JupyterLab saves by itself."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.notebooks = ARTEFACTS / f"notebooks-{os.getpid()}"
-        shutil.copytree(ROOT / "notebooks", self.notebooks, dirs_exist_ok=True)
         environment = {
             **os.environ,
             "JUPYTER_TOKEN": "for-the-test",
             "XDP_LAB_HOME": str(home),
-            "XDP_LAB_NOTEBOOKS": str(self.notebooks),
             "XDP_LAB_PROGRESS": str(home / "progress.json"),
             "LAB_SCALE": "0.02",
         }
@@ -74,7 +71,7 @@ class Server:
         return found[0] if found else ""
 
     def page(self, notebook: str) -> str:
-        return f"{self._address()}lab/tree/{self.notebooks.relative_to(ROOT)}/{notebook}?token=for-the-test&reset"
+        return f"{self._address()}lab/tree/notebooks/{notebook}?token=for-the-test&reset"
 
     def close(self) -> None:
         self._process.send_signal(signal.SIGINT)
@@ -84,7 +81,6 @@ class Server:
             self._process.kill()
             self._process.wait()
             self._log.close()
-            shutil.rmtree(self.notebooks, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 LABKIT = Path(sys.prefix) / "bin" / "labkit"
-LIBRARY = Path(sys.prefix) / "lib" / "xdp-lab-token.so"
+LIBRARY = Path(sys.prefix) / "lib" / "xdp-lab-gate.so"
 PACKETS = 10_007
 SCRIPT = f"""
 import json, os, subprocess

@@ -16,7 +16,7 @@ from scapy.packet import Raw
 
 from labkit.compile import compile_source
 from labkit.compile.diagnose import verifier_error
-from labkit.kernel.token import system_call
+from labkit.kernel.gate import system_call
 from labkit.program import Program, load_program
 from labkit.uapi import BpfCmd, ProgType, XdpAction
 
