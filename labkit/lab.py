@@ -19,6 +19,7 @@ from labkit.observe.ledger import Ledger
 from labkit.observe.observer import Observer
 from labkit.observe.sample import Sample
 from labkit.program.link import Link, Mode
+from labkit.program.map import Map
 from labkit.program.program import Program
 from labkit.program.spec import ProgramSpec
 from labkit.settling import check_settling_time, settled_ledger, wait_for_rest
@@ -121,6 +122,7 @@ class Lab:
         function: str | None = None,
         *,
         replaces: Program | None = None,
+        maps: Mapping[str, Map] | None = None,
         device: Interface | None = None,
         frags: bool = False,
         type: ProgType = ProgType.XDP,
@@ -129,8 +131,10 @@ class Lab:
         """Load one function of ``spec`` into the kernel.
 
         ``replaces`` hands over the maps of a program that have the same name and shape, so that counters go on.
-        ``device`` binds the program to an interface (needed for metadata hints). ``frags`` lets it see frames of
-        more than one buffer. Raises VerifierError with the C line, MapError, PrivilegeError.
+        ``maps`` shares those of another program with this one, as ``maps=program.maps`` for two functions of one C
+        text that work together; each still counts its own verdicts. ``device`` binds the program to an interface
+        (needed for metadata hints). ``frags`` lets it see frames of more than one buffer.
+        Raises VerifierError with the C line, MapError, PrivilegeError.
         """
         with self._while_open("to load a program"):
             return loading.load(
@@ -138,6 +142,7 @@ class Lab:
                 spec,
                 function,
                 replaces=replaces,
+                maps=maps,
                 device=device,
                 flags=ProgFlag.XDP_HAS_FRAGS if frags else ProgFlag(0),
                 type=type,

@@ -12,6 +12,7 @@ from labkit.compile.diagnose import verifier_error
 from labkit.errors import LabError, TopologyError
 from labkit.interface import Interface
 from labkit.program.link import Link, Mode
+from labkit.program.map import Map
 from labkit.program.program import Program, load_program
 from labkit.program.spec import MapSpec, ProgramSpec
 from labkit.uapi import ProgFlag, ProgType
@@ -39,6 +40,7 @@ def load(
     function: str | None,
     *,
     replaces: Program | None,
+    maps: Mapping[str, Map] | None,
     device: Interface | None,
     flags: ProgFlag,
     type: ProgType,
@@ -53,6 +55,7 @@ def load(
         expected_attach_type,
         "use one of labkit.uapi.AttachType",
     )
+    _check(maps is None or isinstance(maps, Mapping), "a program's maps", maps, "give maps=program.maps")
     _check(
         replaces is None or (isinstance(replaces, Program) and replaces in lab.programs),
         f"a program of the lab {lab.name}",
@@ -71,7 +74,7 @@ def load(
         flags=flags,
         ifindex=device.ifindex if device is not None else 0,
         expected_attach_type=expected_attach_type,
-        reuse=_reusable(replaces, spec) if replaces is not None else None,
+        reuse={**_reusable(replaces, spec), **_shared(maps, spec)},
     )
     program = device.run(job) if device is not None else job()
     program.attacher = lab._attach
@@ -116,13 +119,29 @@ def _short(given: object) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-def _reusable(old: Program, spec: ProgramSpec) -> Mapping[str, Callable[[], int]]:
+def _reusable(old: Program | None, spec: ProgramSpec) -> Mapping[str, Callable[[], int]]:
     """For each map of ``old`` that ``spec`` declares alike: a function that gives another descriptor of it."""
     return {
         name: partial(os.dup, each.fd)
-        for name, each in old.maps.items()
+        for name, each in (old.maps if old is not None else {}).items()
         if name in spec.maps and _shape(each.spec) == _shape(spec.maps[name])
     }
+
+
+def _shared(maps: Mapping[str, Map] | None, spec: ProgramSpec) -> Mapping[str, Callable[[], int]]:
+    """The same for maps that are to be shared by name; a program's count of its verdicts stays its own.
+
+    Raises LabError where ``spec`` has a map of the same name that is another kind or size.
+    """
+    taken = {name: each for name, each in (maps or {}).items() if name in spec.maps and name != "verdicts"}
+    for name, each in taken.items():
+        _check(
+            isinstance(each, Map) and _shape(each.spec) == _shape(spec.maps[name]),
+            f"the map {name} that {spec.name} declares",
+            each,
+            "share maps between functions of one C text, as maps=program.maps",
+        )
+    return {name: partial(os.dup, each.fd) for name, each in taken.items()}
 
 
 def _shape(spec: MapSpec) -> tuple[Any, ...]:

@@ -27,7 +27,36 @@
 /* Values by key and CPU. */
 #define LAB_PERCPU_HASH(name, key, type, entries) BPF_PERCPU_HASH(name, key, type, entries)
 
-/* Devices to redirect to, by index. */
+/*
+ * Where redirect_map(index, flags) can send a packet. It returns XDP_REDIRECT, and for an empty slot
+ * the lower two bits of flags: 0 is XDP_ABORTED, XDP_PASS lets the packet go on to the stack.
+ */
+
+/* Devices, by index. In Python: ports[0] = host["eth0"]. */
 #define LAB_DEVMAP(name, entries) BPF_DEVMAP(name, entries)
+
+/* A device, and the program that each packet meets on its way out of it (fd 0: none). */
+struct device_entry {
+	u32 ifindex;
+	int fd;
+};
+
+/* The same with programs, loaded for XDP_DEVMAP. In Python: ports[0] = host["eth0"], program. */
+#define LAB_DEVMAP_PROGRAMS(name, entries) BPF_XDP_REDIRECT_MAP("devmap", struct device_entry, name, entries)
+
+/* A CPU's queue, in packets, and the program that each packet meets there (fd 0: none). */
+struct cpu_entry {
+	u32 qsize;
+	int fd;
+};
+
+/* CPUs, by their number; programs are loaded for XDP_CPUMAP. In Python: cpus[1] = 192, or 192, program. */
+#define LAB_CPUMAP(name, entries) BPF_XDP_REDIRECT_MAP("cpumap", struct cpu_entry, name, entries)
+
+/* AF_XDP sockets, by index: the number of the receive queue, as a socket takes one queue's packets only. */
+#define LAB_XSKMAP(name, entries) BPF_XSKMAP(name, entries)
+
+/* A queue of lines from the kernel to one reader, pages of memory long (a power of two). */
+#define LAB_RINGBUF(name, pages) BPF_RINGBUF_OUTPUT(name, pages)
 
 #endif

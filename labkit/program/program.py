@@ -6,16 +6,18 @@ import contextlib
 import ctypes
 import errno
 import os
-import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from labkit.errors import FeatureError, LabError, PrivilegeError, StateError, VerifierError, resources
 from labkit.kernel import bpf
-from labkit.kernel.btf import Btf, Kind, kernel_btf
-from labkit.kernel.token import privilege_remedy
+from labkit.kernel.btf import Btf
+from labkit.kernel.gate import privilege_remedy
 from labkit.program.map import Map
-from labkit.program.spec import INSTRUCTION_BYTES, FunctionSpec, ProgramSpec
+from labkit.program.relocate import relocated
+from labkit.program.spec import FunctionSpec, ProgramSpec
+from labkit.program.targets import map_class
+from labkit.program.watch import Watch, open_watch
 from labkit.uapi import ProgType, XdpAction
 
 __all__ = ["VERDICTS", "Program", "load_program"]
@@ -23,8 +25,6 @@ __all__ = ["VERDICTS", "Program", "load_program"]
 VERDICTS = (*(f"XDP_{action.name}" for action in XdpAction), "unknown")
 """Names of the slots of the map ``verdicts`` that bpf/common/verdict.h counts in."""
 
-_PSEUDO_MAP_FD, _PSEUDO_KFUNC_CALL = 1, 2  # include/uapi/linux/bpf.h
-_CALL = 0x85  # BPF_JMP | BPF_CALL
 _LOG_BYTES = 1 << 20
 _NOT_THE_VERIFIER = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # says nothing about the program
 
@@ -38,7 +38,14 @@ class Explain(Protocol):
 class Program:
     """One function of a ProgramSpec, loaded. ``maps`` by name; ``id`` and ``tag`` as the kernel shows them."""
 
-    def __init__(self, spec: ProgramSpec, function: FunctionSpec, fd: int, maps: dict[str, Map]) -> None:
+    def __init__(
+        self,
+        spec: ProgramSpec,
+        function: FunctionSpec,
+        fd: int,
+        maps: dict[str, Map],
+        expected_attach_type: int = 0,
+    ) -> None:
         info = bpf.prog_info(fd)
         self.spec = spec
         self.function = function
@@ -46,9 +53,11 @@ class Program:
         self.id = info.id
         self.tag = info.tag
         self.type = ProgType(info.type)
+        self.expected_attach_type = expected_attach_type
         self.jited_bytes = info.jited_bytes
         self._fd: int | None = fd
         self._last_verdicts: dict[str, int] | None = None
+        self._watches: list[Watch] = []
         self.attacher: Callable[[Program, Any, Any], Any] | None = None
 
     @property
@@ -106,8 +115,22 @@ class Program:
             )
         return self.attacher(self, interface, mode)
 
+    def watch(self, tracepoint: str) -> Watch:
+        """Run at a raw tracepoint of the kernel, as "xdp_redirect", until the Watch or the program is closed.
+
+        For programs loaded with ``type=ProgType.RAW_TRACEPOINT``. Raises FeatureError, AttachError, PrivilegeError.
+        """
+        made = open_watch(self, tracepoint)
+        self._watches.append(made)
+        return made
+
     def close(self) -> None:
-        """Let go of the program and its maps; where it is attached it goes on running. Safe to call again."""
+        """Let go of the program and its maps, and end its watches. Safe to call again.
+
+        Where the program is attached to an interface it goes on running.
+        """
+        for watch in self._watches:
+            watch.close()
         if self._fd is not None:
             with contextlib.suppress(LabError):  # closed by another thread at the same time
                 self._last_verdicts = self.verdicts()
@@ -154,54 +177,15 @@ def load_program(
     try:
         for name in dict.fromkeys(name for _, name in chosen.map_references):
             again = (reuse or {}).get(name)
-            maps[name] = Map(spec.maps[name], again(), btf) if again else Map.create(spec.maps[name], btf)
-        code = _resolve_kfuncs(_relocate(chosen, maps), spec)
+            kind = map_class(spec.maps[name].type)
+            maps[name] = kind(spec.maps[name], again(), btf) if again else kind.create(spec.maps[name], btf)
+        code = relocated(chosen, maps)
         fd = _load(spec, chosen, code, type, flags, ifindex, expected_attach_type, explain)
-        return Program(spec, chosen, fd, maps)
+        return Program(spec, chosen, fd, maps, expected_attach_type)
     except BaseException:
         for made in maps.values():
             made.close()
         raise
-
-
-def _relocate(function: FunctionSpec, maps: Mapping[str, Map]) -> bytes:
-    """The instructions with each map's descriptor in place."""
-    code = bytearray(function.instructions)
-    for index, name in function.map_references:
-        at = index * INSTRUCTION_BYTES
-        code[at + 1] = (code[at + 1] & 0x0F) | _PSEUDO_MAP_FD << 4
-        struct.pack_into("=i", code, at + 4, maps[name].fd)
-    return bytes(code)
-
-
-# Placeholder numbers in the C text stand for kernel functions: bpf/common/hints.h declares them from here upwards.
-_KFUNC_PLACEHOLDERS = {
-    1000001: "bpf_xdp_metadata_rx_timestamp",
-    1000002: "bpf_xdp_metadata_rx_hash",
-    1000003: "bpf_xdp_metadata_rx_vlan_tag",
-}
-
-
-def _resolve_kfuncs(code: bytes, spec: ProgramSpec) -> bytes:
-    """The instructions with calls of kernel functions bound to their BTF ids (BCC knows helpers only)."""
-    out = bytearray(code)
-    for at in range(0, len(out), INSTRUCTION_BYTES):
-        number = struct.unpack_from("=i", out, at + 4)[0]
-        if out[at] != _CALL or out[at + 1] >> 4 or number not in _KFUNC_PLACEHOLDERS:
-            continue
-        name = _KFUNC_PLACEHOLDERS[number]
-        try:
-            ident = kernel_btf().find(name, Kind.FUNC)
-        except (KeyError, OSError) as error:
-            raise FeatureError(
-                f"This kernel has no function {name} for XDP programs.",
-                tried="to load a program that calls it",
-                on=spec.name,
-                remedy="metadata hints need Linux 6.3 or later, with BTF",
-            ) from error
-        out[at + 1] = (out[at + 1] & 0x0F) | _PSEUDO_KFUNC_CALL << 4
-        struct.pack_into("=i", out, at + 4, ident)
-    return bytes(out)
 
 
 def _load(
