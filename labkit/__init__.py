@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from labkit.interface import Interface
     from labkit.lab import Event, Lab
     from labkit.lesson import check, compare, draw, hint, predict
+    from labkit.lesson.life import Life, life
     from labkit.lesson.progress import progress
     from labkit.lesson.source import source
     from labkit.observe.ledger import Ledger, Row
@@ -85,6 +86,7 @@ __all__ = [
     "LabError",
     "Ledger",
     "LessonError",
+    "Life",
     "Link",
     "LinkSpec",
     "Map",
@@ -117,6 +119,7 @@ __all__ = [
     "hint",
     "icmp",
     "lesson",
+    "life",
     "ping",
     "predict",
     "progress",
@@ -147,6 +150,7 @@ _HOMES = {
         "labkit.interface": "Interface",
         "labkit.lab": "Event Lab",
         "labkit.lesson": "check compare draw hint predict progress source",
+        "labkit.lesson.life": "Life life",
         "labkit.observe.ledger": "Ledger Row",
         "labkit.observe.sample": "Sample",
         "labkit.observe.statistics": "what_changed",
