@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 from labkit.errors import LabError
-from labkit.kernel.token import token
+from labkit.kernel.gate import in_sandbox
 from labkit.observe.arp import ArpWitness
 from labkit.observe.bulk import Bulks, BulkWatch
 from labkit.observe.classifiers import ClassifierBook
@@ -72,7 +72,7 @@ class Observer:
         try:
             return start()
         except LabError as error:
-            withheld = error.errno == errno.EPERM and token() is not None
+            withheld = error.errno == errno.EPERM and in_sandbox()
             instead = f"The instructor withheld tracing programs: {without[0].lower()}{without[1:]}"
             self.notes.append(instead if withheld else f"{error.message} {without}")
             return None
