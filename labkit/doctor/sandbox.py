@@ -19,6 +19,7 @@ _OUTSIDE: tuple[tuple[str, Callable[[], Feature], str], ...] = (
     ("look-up by id", features.object_ids, "a program of somebody else's is known by its number, not by its name"),
     ("kernel functions", features.kernel_functions, "no kprobe and no fentry; tracepoints go by BTF"),
     ("event files", features.event_files, "BCC's TRACEPOINT_PROBE finds no format; raw tracepoints need none"),
+    ("metadata hints", features.bound_program, "the kernel binds no program to a device for a token; as root it does"),
     ("large buffers", features.large_buffers, "a queue that nobody reads holds what net.core.rmem_max allows"),
 )
 

@@ -21,6 +21,7 @@ from labkit.uapi import MapType
 __all__ = [
     "Feature",
     "af_xdp",
+    "bound_program",
     "bpf_syscall",
     "btf",
     "drop_reasons",
@@ -221,6 +222,11 @@ def xdp_features() -> Feature:
 def rx_metadata() -> Feature:
     """XDP programs on veth can ask for hints (hash, timestamp, VLAN tag)."""
     return _from_namespace("rx_metadata")
+
+
+def bound_program() -> Feature:
+    """Programs can be bound to a device, as those that ask for hints must be."""
+    return _from_namespace("bound_program")
 
 
 def live_frames() -> Feature:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from labkit.errors import FeatureError, LabError, PrivilegeError, StateError, VerifierError, resources
 from labkit.kernel import bpf
 from labkit.kernel.btf import Btf
-from labkit.kernel.gate import privilege_remedy
+from labkit.kernel.gate import in_sandbox, privilege_remedy
 from labkit.program.map import Map
 from labkit.program.relocate import relocated
 from labkit.program.spec import FunctionSpec, ProgramSpec
@@ -227,6 +227,8 @@ def _load(
         except OSError as again:
             if again.errno in _NOT_THE_VERIFIER:
                 raise
+            if ifindex and in_sandbox() and not log.value:
+                raise _not_bound(function, again.errno or 0) from again
             raise explain(spec, function, again.errno or 0, log.value.decode(errors="replace")) from again
     finally:
         if debug is not None:
@@ -263,4 +265,14 @@ def _no_privilege(command: str, function: FunctionSpec) -> LabError:
         on=function.name,
         errno=errno.EPERM,
         remedy=f"{privilege_remedy()}; the C text is not the cause",
+    )
+
+
+def _not_bound(function: FunctionSpec, number: int) -> FeatureError:
+    return FeatureError(
+        "In a sandbox the kernel binds no program to a device, so there are no metadata hints.",
+        tried="BPF_PROG_LOAD with a BPF token",
+        on=function.name,
+        errno=number,
+        remedy="./env/lab --root can; labkit doctor tells what else stays outside a sandbox",
     )

@@ -16,7 +16,7 @@ from labkit.kernel.netdev import DeviceFeatures, NetdevSocket
 from labkit.kernel.netns import NamespaceThread
 from labkit.kernel.probes.objects import constant_program
 from labkit.kernel.probes.xsk import bind_socket
-from labkit.uapi import AttachType, ProgType, TestRunFlag, XdpAction, XdpFlag
+from labkit.uapi import AttachType, ProgFlag, ProgType, TestRunFlag, XdpAction, XdpFlag
 
 __all__ = ["ON_DEVICE", "ON_NAMESPACE", "namespace", "veth_pair"]
 
@@ -120,6 +120,12 @@ def rx_metadata(ifindex: int) -> str:
     return _names(found.rx_metadata)
 
 
+def bound_program(ifindex: int) -> str:
+    """A program bound to the veth: only such a one may ask for hints."""
+    os.close(constant_program(ProgType.XDP, XdpAction.PASS, flags=ProgFlag.XDP_DEV_BOUND_ONLY, ifindex=ifindex))
+    return "bound to a veth"
+
+
 def af_xdp(ifindex: int) -> str:
     """An AF_XDP socket bound to the veth, in copy mode."""
     return bind_socket(ifindex)
@@ -145,6 +151,7 @@ ON_DEVICE: dict[str, Callable[[int], str]] = {
     "generic_xdp": generic_xdp,
     "xdp_features": xdp_features,
     "rx_metadata": rx_metadata,
+    "bound_program": bound_program,
     "tcx": tcx,
     "af_xdp": af_xdp,
 }

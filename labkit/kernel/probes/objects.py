@@ -40,11 +40,11 @@ _SHAPES: dict[MapType, tuple[int, int, int, int]] = {
 }
 
 
-def constant_program(prog_type: ProgType, value: int) -> int:
+def constant_program(prog_type: ProgType, value: int, *, flags: int = 0, ifindex: int = 0) -> int:
     """A descriptor of a program of two instructions, ``r0 = value; exit``."""
     # struct bpf_insn: BPF_ALU64 | BPF_MOV | BPF_K on r0, then BPF_JMP | BPF_EXIT
     code = struct.pack("=BBhiBBhi", 0xB7, 0, 0, value, 0x95, 0, 0, 0)
-    return bpf.prog_load(prog_type, code, name="lab_probe")
+    return bpf.prog_load(prog_type, code, name="lab_probe", flags=flags, ifindex=ifindex)
 
 
 def syscall() -> str:
