@@ -16,7 +16,7 @@
 
 struct offsets {
 	u32 skb_dev, skb_sk, skb_iif, skb_head, skb_data, skb_len, skb_protocol;
-	u32 skb_network_header, dev_net, sock_net, net_inum;
+	u32 skb_network_header, dev_net, dev_ifindex, sock_net, net_inum;
 };
 
 struct drop_key {
@@ -26,6 +26,7 @@ struct drop_key {
 	u32 ethertype;	/* host order */
 	u32 protocol;	/* of the IPv4 header; MALFORMED for one that is none; 0 for other ethertypes */
 	u32 transport;	/* 1: IP had handed it on to a transport protocol */
+	u32 leaving;	/* 1: it was on its way out of another interface */
 };
 
 BPF_ARRAY(offsets, struct offsets, 1);
@@ -48,6 +49,17 @@ static __always_inline u32 namespace_of(u8 *skb, struct offsets *at)
 	if (net)
 		bpf_probe_read_kernel(&inum, sizeof(inum), net + at->net_inum);
 	return inum;
+}
+
+/* Whether it had got as far as another interface's transmission, which counts what it drops itself. */
+static __always_inline u32 is_leaving(u8 *skb, struct offsets *at)
+{
+	void *dev = FIELD(void *, skb, at->skb_dev);
+	u32 ifindex = 0;
+
+	if (dev)
+		bpf_probe_read_kernel(&ifindex, sizeof(ifindex), dev + at->dev_ifindex);
+	return ifindex && ifindex != FIELD(u32, skb, at->skb_iif);
 }
 
 /* Fill in ethertype, IPv4 protocol, and how far up the packet had got. */
@@ -87,6 +99,7 @@ int count_drop(struct bpf_raw_tracepoint_args *ctx)
 	if (!watched.lookup(&key.netns))
 		return 0;
 	key.reason = ctx->args[2];
+	key.leaving = is_leaving(skb, at);
 	describe(skb, at, &key);
 	count = drops.lookup_or_try_init(&key, &none);
 	if (count)

@@ -30,6 +30,15 @@ DEMOS = {
     demo.name: demo
     for demo in (
         Demo("drop", "IPv4 dropped by protocol, in the driver, before the stack knows of it", "labkit.demo.drop"),
+        Demo("redirect", "a router sends every frame on by a device map, past its stack", "labkit.demo.redirect"),
+        Demo(
+            "redirect-no-peer",
+            "XDP_REDIRECT for every frame, and the peer takes none: EOPNOTSUPP",
+            "labkit.demo.redirect_no_peer",
+        ),
+        Demo("overrun", "two senders against one ring of 256 frames, through a redirect", "labkit.demo.overrun"),
+        Demo("tx-no-peer", "XDP_TX for every frame, and nobody takes them back: ENXIO", "labkit.demo.tx_no_peer"),
+        Demo("cpumap", "frames shared out over CPUs, with a program on each", "labkit.demo.cpumap"),
     )
 }
 

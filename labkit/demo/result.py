@@ -26,6 +26,7 @@ class DemoResult:
         return {
             "demo": self.demo,
             "sent": ledger.sent,
+            "copies": ledger.copies,
             "delivered": ledger.delivered,
             "losses": dict(ledger.losses),
             "in_flight": ledger.in_flight,

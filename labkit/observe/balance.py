@@ -1,23 +1,24 @@
 """Balancing: from two samples to a ledger.
 
-Every packet is made once and ends once. It is made by a generator or by a host's stack; it ends in a socket or a
-protocol (delivered), or at a place that drops it (a loss with a name). What happens between (XDP_TX, a redirect, the
-kernel's forwarding) moves it and counts as neither.
+Every packet is made once and ends once. It is made by a generator, by a host's stack, or as a copy by an XDP broadcast;
+it ends in a socket or a protocol (delivered), or at a place that drops it (a loss with a name). What happens between
+(XDP_TX, a redirect, another CPU's queue, the kernel's forwarding) moves it and counts as neither.
 """
 
 from __future__ import annotations
 
-import errno
 from collections import Counter
 from collections.abc import Iterator
 
-from labkit.observe.change import Change, HostChange, InterfaceChange
+from labkit.observe.change import Change
 from labkit.observe.counted import gained
-from labkit.observe.drops import DropKey
+from labkit.observe.drops import UNNAMED, DropKey
+from labkit.observe.elsewhere import copies, driver_losses, flow_checks, loss, slot_losses
+from labkit.observe.flow import lost_in_slots
+from labkit.observe.host_change import HostChange
+from labkit.observe.interface_change import InterfaceChange
 from labkit.observe.ledger import Check, Ledger, Row
 from labkit.observe.sample import Sample
-from labkit.observe.verdicts import Tally
-from labkit.observe.words import words_of
 
 __all__ = ["balance"]
 
@@ -27,7 +28,6 @@ _DROPPING = {
     "unknown": "unknown verdict",
     "TC_ACT_SHOT": "TC_INGRESS",
 }
-_UNNAMED = ("NOT_SPECIFIED", "XDP")  # the reasons of a generic XDP drop, by kernel
 
 
 def balance(before: Sample, after: Sample) -> Ledger:
@@ -36,9 +36,11 @@ def balance(before: Sample, after: Sample) -> Ledger:
     unexplained = Counter(change.drops)
     rows = [
         *(row for host in change.hosts.values() for row in _sent(host)),
+        *copies(change),
         *(row for host in change.hosts.values() for row in _delivered(host)),
         *_xdp_losses(change, unexplained),
-        *(row for host in change.hosts.values() for row in _driver_losses(host)),
+        *slot_losses(change),
+        *(row for host in change.hosts.values() for row in driver_losses(change, host)),
         *_stack_losses(change, unexplained),
         *_waiting(change),
     ]
@@ -74,7 +76,7 @@ def _delivered(host: HostChange) -> Iterator[Row]:
     elif host.protocol("IpReasmOKs"):
         yield Row("delivered", "delivered", "fragments joined", f"{host.name} IP", absorbed, source, "pass")
     else:
-        yield _loss("FRAG_REASM_TIMEOUT", f"{host.name} IP", absorbed, source)
+        yield loss("FRAG_REASM_TIMEOUT", f"{host.name} IP", absorbed, source)
 
 
 def _xdp_losses(change: Change, unexplained: Counter[DropKey]) -> Iterator[Row]:
@@ -82,20 +84,26 @@ def _xdp_losses(change: Change, unexplained: Counter[DropKey]) -> Iterator[Row]:
     for tally, gain in change.tallies:
         lost = {key: gain.get(verdict, 0) for verdict, key in _DROPPING.items()}
         for key, count in lost.items():
-            yield _loss(key, ", ".join(tally.places), count, f"{tally.program}'s own count")
-        if tally.mode == "generic":
-            _explain(change, unexplained, tally, sum(lost.values()))
-    for where, each in change.interfaces.items():
-        if not _shared(change, where):
-            silent = each.xdp_drops - _counted(change, where)
-            yield _loss("XDP drop (driver)", where, max(0, silent), "driver: rx xdp_drops")
+            yield loss(key, ", ".join(tally.places), count, f"{tally.program}'s own count")
+        native = sum(change.interfaces[where].xdp_drops for where in tally.native)
+        _explain(change, unexplained, tally.generic_places, sum(lost.values()) - native)
+    for each in change.interfaces.values():
+        not_sent = change.hosts[each.host].stack_drops(each) if change.sends_generically(each) else 0
+        _explain(change, unexplained, (each.where,), change.failed_generic(each) + not_sent)
+        if not _shared(change, each.where):
+            silent = each.xdp_drops - _counted(change, each.where)
+            yield loss("XDP drop (driver)", each.where, max(0, silent), "driver: rx xdp_drops")
+    if change.generic:  # frames that a program in a slot dropped: it has their names
+        places = tuple(place for tally, _ in change.tallies for place in tally.generic_places)
+        _explain(change, unexplained, places, lost_in_slots(change.slots, "devmap") - change.flow.egress)
+        _explain(change, unexplained, places, lost_in_slots(change.slots, "cpumap"))
 
 
-def _explain(change: Change, unexplained: Counter[DropKey], tally: Tally, lost: int) -> None:
+def _explain(change: Change, unexplained: Counter[DropKey], places: tuple[str, ...], lost: int) -> None:
     """A generic XDP drop is a freed skb without a reason: take it off the stack's drops, it has its name already."""
     for key in list(unexplained):
-        if key.reason in _UNNAMED and not key.transport and change.place(key) in tally.places:
-            known = min(lost, unexplained[key])
+        if key.reason in UNNAMED and not key.transport and change.place(key) in places:
+            known = max(0, min(lost, unexplained[key]))
             unexplained[key] -= known
             lost -= known
 
@@ -112,21 +120,7 @@ def _counted(change: Change, where: str) -> int:
 
 def _shared(change: Change, where: str) -> bool:
     """Whether a counting map serves ``where`` and another interface: then neither's part is known."""
-    return any(t.mode == "native" and where in t.places and len(t.places) > 1 for t, _ in change.tallies)
-
-
-def _driver_losses(host: HostChange) -> Iterator[Row]:
-    """Losses in the driver: full rings, and what it could not take, send or redirect."""
-    for number, count in host.failures.items():
-        word = "EOPNOTSUPP" if number == errno.EOPNOTSUPP else errno.errorcode.get(number, str(number))
-        yield _loss(f"redirect {word}", host.name, count, "tracepoint xdp_redirect_err")
-    yield _loss("redirect refused", host.name, host.refused_unseen, "generator's report − xdp_xmit, tx_dropped")
-    for each in host.interfaces:
-        full = host.stack_drops(each) + each.bulks.dropped
-        yield _loss("ring full", f"after {each.where}", full, "tx_dropped, xdp_xmit_errors or xdp_devmap_xmit")
-        yield _loss("redirect ENXIO", each.where, host.refused(each), "tx_dropped, or tracepoint xdp_devmap_xmit")
-        yield _loss("XDP_TX refused", each.where, each.xdp_tx_errors, "driver: rx xdp_tx_errors")
-        yield _loss("rx drops (driver)", each.where, each.rx_drops, "driver: rx drops")
+    return any(where in tally.native_places and len(tally.places) > 1 for tally, _ in change.tallies)
 
 
 def _stack_losses(change: Change, unexplained: Counter[DropKey]) -> Iterator[Row]:
@@ -136,47 +130,43 @@ def _stack_losses(change: Change, unexplained: Counter[DropKey]) -> Iterator[Row
     for key, count in unexplained.items():
         place, reason = change.place(key), key.reason
         at = change.interfaces.get(place)
-        if reason in _UNNAMED and not key.transport and at is not None and at.mode == "generic":
+        if reason in UNNAMED and not key.transport and at is not None and at.mode == "generic":
             reason = "XDP drop (generic)"
         found[(reason, place)] += count
     for (reason, place), count in sorted(found.items()):
-        yield _loss(reason, place, count, source)
+        yield loss(reason, place, count, source)
     for where, count in gained(change.after.discarded, change.before.discarded).items():
-        yield _loss("SOCKET_CLOSE", where, count, "the socket's own queue at its end")
+        yield loss("SOCKET_CLOSE", where, count, "the socket's own queue at its end")
 
 
 def _waiting(change: Change) -> Iterator[Row]:
-    """What waits: datagrams in the lab's sockets, frames in a ring that nobody empties."""
+    """What waits: datagrams in the lab's sockets, frames in a ring that nobody empties or in a CPU's queue."""
     for name, host in change.hosts.items():
         new, old = change.after.hosts[name].queued, change.before.hosts[name].queued
         for where in new:
             waiting = new[where] - old.get(where, 0)
-            yield Row("in_flight", "in flight", "in flight: socket queue", where, waiting, "the socket's own queue")
-        yield Row(
-            "in_flight",
-            "in flight",
-            "in flight: a ring nobody empties",
-            f"after {name}",
-            host.stuck,
-            "driver, tx_packets",
-        )
+            yield _in_flight("in flight: socket queue", where, waiting, "the socket's own queue")
+        yield _in_flight("in flight: a ring nobody empties", f"after {name}", host.stuck, "driver, tx_packets")
+    for where, queue in change.queues.items():
+        source = "tracepoints xdp_cpumap_enqueue, xdp_cpumap_kthread"
+        yield _in_flight("in flight: a CPU's queue", where, queue.waiting, source)
+
+
+def _in_flight(name: str, where: str, packets: int, source: str) -> Row:
+    return Row("in_flight", "in flight", name, where, packets, source)
 
 
 def _checks(change: Change) -> Iterator[Check]:
     """Second opinions: two independent counters of the same packets."""
     for where, each in change.interfaces.items():
-        if each.made and change.after.failures is not None:
+        if each.made and change.after.failures is not None and not change.redirected:
             yield _generated_check(change.hosts[each.host], each)
         counted = _counted(change, where)
         if counted and not _shared(change, where):
             yield Check(f"dropped in XDP at {where}, by program and by driver", counted, each.xdp_drops)
+    yield from flow_checks(change)
 
 
 def _generated_check(host: HostChange, each: InterfaceChange) -> Check:
     seen = each.taken + host.refused(each) + host.failures.total()
     return Check(f"generated at {each.where}, and seen by its driver", each.made, seen)
-
-
-def _loss(key: str, where: str, packets: int, source: str) -> Row:
-    words = words_of(key)
-    return Row("loss", key, words.name, where, packets, source, words.role, words.explains)

@@ -16,7 +16,7 @@ from labkit.observe.drops import MALFORMED, DropKey
 from labkit.observe.sample import HostCounters
 
 if TYPE_CHECKING:
-    from labkit.observe.change import InterfaceChange
+    from labkit.observe.interface_change import InterfaceChange
 
 __all__ = ["counted_drops", "gained", "unhandled"]
 

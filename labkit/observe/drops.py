@@ -14,9 +14,11 @@ from functools import cache
 from labkit.kernel.btf import kernel_btf
 from labkit.observe.tracepoint import TracepointCounter
 
-__all__ = ["MALFORMED", "DropKey", "DropWatch", "reason_name"]
+__all__ = ["MALFORMED", "UNNAMED", "DropKey", "DropWatch", "reason_name"]
 
 MALFORMED = 256  # bpf/lab/drop_reasons.c: no IPv4 header at all
+
+UNNAMED = ("NOT_SPECIFIED", "XDP")  # where the kernel gives no reason; for drops of generic XDP, by kernel
 
 # Where the fields are that the program reads: struct, then members.
 _OFFSETS = {
@@ -29,6 +31,7 @@ _OFFSETS = {
     "skb_protocol": ("sk_buff", "protocol"),
     "skb_network_header": ("sk_buff", "network_header"),
     "dev_net": ("net_device", "nd_net"),
+    "dev_ifindex": ("net_device", "ifindex"),
     "sock_net": ("sock", "__sk_common", "skc_net"),
     "net_inum": ("net", "ns", "inum"),
 }
@@ -41,7 +44,7 @@ class DropKey:
     ``netns`` inode of the namespace; ``ifindex`` the interface it was received on, 0 where it isn't known; ``reason``
     the kernel's word of ``enum skb_drop_reason``, as ``NO_SOCKET``; ``ethertype`` in host order; ``protocol`` of the IPv4
     header, MALFORMED where there is none, 0 for others; ``transport`` whether the packet had got past IP to a transport
-    protocol.
+    protocol; ``leaving`` whether it was on its way out of another interface.
     """
 
     netns: int
@@ -50,6 +53,7 @@ class DropKey:
     ethertype: int
     protocol: int
     transport: bool
+    leaving: bool = False
 
 
 class DropWatch:
@@ -61,8 +65,8 @@ class DropWatch:
     def read(self) -> dict[DropKey, int]:
         """Packets dropped since the watch began."""
         return {
-            DropKey(netns, ifindex, reason_name(reason), ethertype, protocol, bool(transport)): count
-            for (netns, ifindex, reason, ethertype, protocol, transport), count in self._counter.map("drops")
+            DropKey(netns, ifindex, reason_name(reason), ethertype, protocol, bool(transport), bool(leaving)): count
+            for (netns, ifindex, reason, ethertype, protocol, transport, leaving), count in self._counter.map("drops")
             .read()
             .items()
         }

@@ -1,4 +1,6 @@
-"""The ledger: what became of every packet. ``sent = delivered + every named loss + in flight``, or it says what is missing."""
+"""The ledger: what became of every packet. ``sent + copies = delivered + every named loss + in flight``, or it says what is
+missing. Copies are those that a broadcast of XDP made of packets; without one there are none.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from labkit.observe.words import Role
 
 __all__ = ["Check", "Ledger", "Row"]
 
-Kind = Literal["sent", "delivered", "loss", "in_flight", "unaccounted"]
+Kind = Literal["sent", "copies", "delivered", "loss", "in_flight", "unaccounted"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Check:
 class Ledger:
     """Rows that add up. ``unaccounted`` is what is left: 0 when every packet is accounted for, and never forced to be.
 
-    ``seconds`` is the time the ledger covers; ``checks`` are second opinions; ``notes`` what could not be watched.
+    ``sent`` is what hosts sent, ``copies`` what a broadcast of XDP added. ``seconds`` is the time the ledger covers;
+    ``checks`` are second opinions; ``notes`` what could not be watched.
     """
 
     def __init__(
@@ -58,17 +61,20 @@ class Ledger:
         self.checks = tuple(checks)
         self.notes = tuple(notes)
         self.sent = _total(found, "sent")
+        self.copies = _total(found, "copies")
         self.delivered = _total(found, "delivered")
         self.in_flight = _total(found, "in_flight")
         self.losses: dict[str, int] = dict(_by_key(row for row in found if row.kind == "loss"))
         self.lost = sum(self.losses.values())
-        self.unaccounted = self.sent - self.delivered - self.lost - self.in_flight
-        rest = Row("unaccounted", "unaccounted", "unaccounted", "", self.unaccounted, "sent − all rows above")
+        self.unaccounted = self.sent + self.copies - self.delivered - self.lost - self.in_flight
+        source = "sent + copies − all other rows" if self.copies else "sent − all rows above"
+        rest = Row("unaccounted", "unaccounted", "unaccounted", "", self.unaccounted, source)
         self.rows: tuple[Row, ...] = (*found, rest)
 
     def share(self, row: Row) -> float:
-        """The row's part of what was sent, 0 to 1; 0 where nothing was."""
-        return row.packets / self.sent if self.sent else 0.0
+        """The row's part of all packets there were, sent or copied, 0 to 1; 0 where there were none."""
+        made = self.sent + self.copies
+        return row.packets / made if made else 0.0
 
     def _cells(self) -> list[tuple[str, str, str, str]]:
         found = []
@@ -90,7 +96,8 @@ class Ledger:
 
     def __repr__(self) -> str:
         losses = ", ".join(f"{name} {count:,}" for name, count in self.losses.items()) or "no losses"
-        return f"<ledger: sent {self.sent:,}, delivered {self.delivered:,}, {losses}, unaccounted {self.unaccounted:,}>"
+        made = f"sent {self.sent:,}" + (f", copies {self.copies:,}" if self.copies else "")
+        return f"<ledger: {made}, delivered {self.delivered:,}, {losses}, unaccounted {self.unaccounted:,}>"
 
     def _repr_pretty_(self, printer: object, cycle: bool) -> None:
         printer.text(str(self))  # type: ignore[attr-defined]

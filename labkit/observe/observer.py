@@ -5,23 +5,28 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from labkit.errors import LabError
-from labkit.kernel.gate import in_sandbox
+from labkit.kernel.gate import tracing_withheld
 from labkit.observe.arp import ArpWitness
 from labkit.observe.bulk import Bulks, BulkWatch
 from labkit.observe.classifiers import ClassifierBook
 from labkit.observe.drops import DropWatch
 from labkit.observe.firewall import FirewallWitness
 from labkit.observe.protocols import ipv6_is_off, read_protocols, read_socket_use, read_waiting_bytes
-from labkit.observe.redirects import RedirectWatch
-from labkit.observe.sample import HostCounters, InterfaceCounters, Sample, driver_bulks
+from labkit.observe.queues import QueueWatch
+from labkit.observe.redirects import RedirectWatch, TransmitWatch
+from labkit.observe.sample import HostCounters, InterfaceCounters, Sample, Ways, driver_bulks
+from labkit.observe.slots import SlotBook
 from labkit.observe.verdicts import VerdictBook
+from labkit.observe.ways import broadcasts, has_map
 from labkit.program.link import Link
 from labkit.program.program import Program
+from labkit.uapi import AttachType, MapType
 
 if TYPE_CHECKING:
     from labkit.host import Host
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Observer"]
 
 W = TypeVar("W")
+_REST_S = 0.1  # frames leave a ring or a CPU's queue within milliseconds when nobody sends
 _MODES = {0: "", 1: "native", 2: "generic"}  # XDP_ATTACHED_*, include/uapi/linux/if_link.h
 
 
@@ -50,10 +56,20 @@ class Observer:
         )
         self._redirects = self._watch(
             lambda: RedirectWatch(namespaces),
-            "A refused redirect has no reason in the ledger, and one of a generic XDP program shows as unaccounted.",
+            "A refused redirect has no reason in the ledger, nor always has XDP_TX that fails; a redirect of a generic XDP "
+            "program that fails shows as unaccounted.",
         )
+        self._unsent: TransmitWatch | None = None
+        if self._redirects is not None:  # else the reason is the same, and said
+            self._unsent = self._watch(
+                lambda: TransmitWatch(namespaces), "Why XDP_TX could not send a frame back is not always known."
+            )
+        self._queues: QueueWatch | None = None
+        self._queues_refused = False
+        self._slots = SlotBook()
+        self._ways = Ways()
         self._bulks: BulkWatch | None = None
-        self._several_senders = False
+        self._bulks_refused = self._several_senders = False
         self._arp: dict[str, ArpWitness] = {}
         self._firewalls: dict[str, FirewallWitness] = {}
         self._last: dict[str, InterfaceCounters] = {}
@@ -72,18 +88,43 @@ class Observer:
         try:
             return start()
         except LabError as error:
-            withheld = error.errno == errno.EPERM and in_sandbox()
+            withheld = error.errno in (errno.EPERM, errno.EACCES) and tracing_withheld()
             instead = f"The instructor withheld tracing programs: {without[0].lower()}{without[1:]}"
             self.notes.append(instead if withheld else f"{error.message} {without}")
             return None
 
     def prepare(self, program: Program, mode: str) -> None:
-        """Note that a program is about to run."""
+        """Note that a program is about to run, and watch where it may send packets that nothing else counts."""
         self.verdicts.prepare(program, mode)
+        if has_map(program, MapType.CPUMAP):
+            self._ways = replace(self._ways, cpus=True)
+            self._watch_queues(program, "")
+        if has_map(program, MapType.XSKMAP):
+            self._ways = replace(self._ways, sockets=True)
 
     def attached(self, link: Link) -> None:
         """Note a link, so that its program's count stays in the ledger after it is gone."""
         self.verdicts.attached(link)
+        host = self._lab.hosts[link.interface.where.partition(" ")[0]]
+        self._slots.attached(link.program, host)
+        if has_map(link.program, MapType.CPUMAP):
+            self._watch_queues(link.program, host.name)
+        if broadcasts(link.program):
+            self._ways = replace(self._ways, broadcasts=self._ways.broadcasts | {(host.name, link.mode)})
+            with self._lab.traffic.hold_still():
+                self._count_bulks("What a peer refuses of a broadcast is taken for a full ring.")
+
+    def _watch_queues(self, program: Program, host: str) -> None:
+        if self._queues is None and not self._queues_refused:
+            self._queues = self._watch(
+                QueueWatch,
+                "What a CPU map's queues lose is known where the slot's program counts, and else unaccounted.",
+            )
+            self._queues_refused = self._queues is None
+        if self._queues is not None:
+            for each in program.maps.values():
+                if each.spec.type == MapType.CPUMAP:
+                    self._queues.watch(each, host)
 
     def without_drop_reasons(self) -> AbstractContextManager[None]:
         """While it lasts, a packet dropped in the stack costs what it costs without the lab (some hundred ns less).
@@ -94,18 +135,22 @@ class Observer:
 
     def watch_bulks(self) -> None:
         """Count redirected frames exactly though several CPUs send them; call it while traffic holds still."""
-        if not self._several_senders:
-            self._several_senders = True
+        self._several_senders = True
+        self._count_bulks(
+            "With several senders a few of many frames may be miscounted, unless the topology has a queue for each CPU."
+        )
+
+    def _count_bulks(self, without: str) -> None:
+        if self._bulks is None and not self._bulks_refused:
             namespaces = [host.inode for host in self._lab.hosts.values()]
             before = {(i.host.inode, i.ifindex): driver_bulks(i.driver_statistics()) for i in self._lab.interfaces}
-            self._bulks = self._watch(
-                lambda: BulkWatch(namespaces, before),
-                "With several senders a few of many frames may be miscounted, "
-                "unless the topology has a queue for each CPU.",
-            )
+            self._bulks = self._watch(lambda: BulkWatch(namespaces, before), without)
+            self._bulks_refused = self._bulks is None
 
     def sample(self) -> Sample:
         """Read everything now. The reading is consistent where traffic holds still (``Lab.sample`` sees to that)."""
+        self._await_rest()
+        programs = list(self._lab.programs)
         interfaces: dict[str, InterfaceCounters] = {}
         bulks = self._bulks.read() if self._bulks is not None else {}
         hosts: dict[str, HostCounters] = {}
@@ -117,14 +162,45 @@ class Observer:
             interfaces,
             hosts,
             self.verdicts.read(),
-            self._classifiers.read(list(self._lab.programs)) if self._drops is None else {},
+            self._classifiers.read(programs) if self._drops is None else {},
+            self._slots.read(programs),
+            self._ways_now(programs),
+            self._queues.read() if self._queues is not None else None,
             self._drops.read() if self._drops is not None else None,
             self._redirects.read() if self._redirects is not None else None,
+            self._unsent.read() if self._unsent is not None else None,
             self._lab.traffic.totals(),
             self._lab.traffic.discards(),
+            self._bulks is not None,
             self._several_senders and self._bulks is None,
             (*self.notes, *self._gone_notes(), *self._strangers(hosts)),
         )
+
+    def _ways_now(self, programs: Sequence[Program]) -> Ways:
+        return replace(
+            self._ways,
+            silent_egress=self._slots.silent(programs, AttachType.XDP_DEVMAP),
+            cpus_counted=self._queues_refused and self._slots.cpus_counted(programs),
+        )
+
+    def _await_rest(self) -> None:
+        """Wait for frames between two counters: in a CPU's queue, or on their way to be copied, they are in neither.
+
+        The lab's generators hold still meanwhile; other traffic is not waited for longer than ``_REST_S``.
+        """
+        if self._queues is None and not self._ways.broadcasts:
+            return
+        until, last = time.monotonic() + _REST_S, None
+        while time.monotonic() < until:
+            queues = self._queues.read() if self._queues is not None else {}
+            received = (
+                [i.statistics().get("rx_packets", 0) for i in self._lab.interfaces] if self._ways.broadcasts else []
+            )
+            now = (queues, received)
+            if now == last and not any(queue.waiting for queue in queues.values()):
+                return
+            last = now
+            time.sleep(0.0005)
 
     def _read_host(
         self, host: Host, bulks: Mapping[tuple[int, int], Bulks]
@@ -134,6 +210,7 @@ class Observer:
         for each in host.interfaces.values():
             try:
                 driver = host.ethtool.statistics(each.name)
+                state = host.rtnl.link(each.ifindex)
                 interfaces[each.where] = InterfaceCounters(
                     host.name,
                     each.peer.where,
@@ -141,8 +218,10 @@ class Observer:
                     each.ifindex,
                     host.rtnl.statistics(each.ifindex),
                     driver,
-                    _MODES.get(host.rtnl.link(each.ifindex).xdp_mode, "native"),
-                    bulks.get((host.inode, each.ifindex)) or driver_bulks(driver),
+                    _MODES.get(state.xdp_mode, "native"),
+                    state.up,
+                    state.mtu,
+                    driver_bulks(driver).at_least(bulks.get((host.inode, each.ifindex), Bulks())),
                 )
                 self._last[each.where] = interfaces[each.where]
             except OSError:  # somebody deleted it: what it had counted stays in the ledger
@@ -180,7 +259,7 @@ class Observer:
 
     def close(self) -> None:
         """Let go of the probes. Safe to call again."""
-        for watch in (self._drops, self._redirects, self._bulks):
+        for watch in (self._drops, self._redirects, self._unsent, self._queues, self._bulks):
             if watch is not None:
                 watch.close()
         for arp in self._arp.values():

@@ -1,4 +1,4 @@
-"""Redirects that failed, by place and errno: the tracepoint xdp_redirect_err, which fires on errors only."""
+"""Frames that XDP could not send on, by place and errno: tracepoints that fire on errors, and once for a bulk of XDP_TX."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from labkit.observe.tracepoint import TracepointCounter
 
-__all__ = ["FailureKey", "RedirectWatch"]
+__all__ = ["FailureKey", "RedirectWatch", "TransmitWatch"]
 
 _OFFSETS = {
     "dev_net": ("net_device", "nd_net"),
@@ -18,9 +18,9 @@ _OFFSETS = {
 
 @dataclass(frozen=True)
 class FailureKey:
-    """Frames received at ``ifindex`` of namespace ``netns`` (inode) could not be redirected: ``errno`` says why.
+    """Frames received at ``ifindex`` of namespace ``netns`` (inode) could not be sent on: ``errno`` says why.
 
-    The generator's frames count as received at the loopback interface.
+    The generator's frames count as received at the loopback interface. errno 0: the peer's ring was full.
     """
 
     netns: int
@@ -28,13 +28,14 @@ class FailureKey:
     errno: int
 
 
-class RedirectWatch:
-    """Counts failed redirects in the namespaces given; raises LabError where the kernel refuses the probe."""
+class _FailureWatch:
+    """Counts in the namespaces given; raises LabError where the kernel refuses the probe."""
+
+    _tracepoint: str
+    _function: str
 
     def __init__(self, namespaces: Iterable[int]) -> None:
-        self._counter = TracepointCounter(
-            "xdp_redirect_err", "redirect_errors.c", "count_failure", _OFFSETS, namespaces
-        )
+        self._counter = TracepointCounter(self._tracepoint, "redirect_errors.c", self._function, _OFFSETS, namespaces)
 
     def read(self) -> dict[FailureKey, int]:
         """Frames since the watch began."""
@@ -46,3 +47,15 @@ class RedirectWatch:
     def close(self) -> None:
         """Detach. Safe to call again."""
         self._counter.close()
+
+
+class RedirectWatch(_FailureWatch):
+    """Redirects that failed, frame by frame."""
+
+    _tracepoint, _function = "xdp_redirect_err", "count_failure"
+
+
+class TransmitWatch(_FailureWatch):
+    """Frames that XDP_TX lost."""
+
+    _tracepoint, _function = "xdp_bulk_tx", "count_unsent"

@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 
 from labkit.observe.bulk import Bulks
 from labkit.observe.drops import DropKey
+from labkit.observe.queues import CpuQueue
 from labkit.observe.redirects import FailureKey
 from labkit.observe.verdicts import Tally
 
-__all__ = ["HostCounters", "InterfaceCounters", "Sample", "driver_bulks"]
+__all__ = ["HostCounters", "InterfaceCounters", "Sample", "Ways", "driver_bulks"]
 
 
 @dataclass(frozen=True)
 class InterfaceCounters:
     """``peer``: the link's other end (``server eth0``); ``link``: rtnetlink's statistics; ``driver``: the driver's own;
-    ``mode``: of the XDP program there, "" for none.
+    ``mode``: of the XDP program there, "" for none; ``up``: whether it is; ``mtu`` in bytes without the Ethernet header.
 
     ``bulks`` is what the driver took and refused of redirected frames, exact also where its own counters are not.
     """
@@ -28,6 +29,8 @@ class InterfaceCounters:
     link: Mapping[str, int]
     driver: Mapping[str, int]
     mode: str
+    up: bool
+    mtu: int
     bulks: Bulks
 
     def queues(self, counter: str) -> int:
@@ -56,11 +59,29 @@ class HostCounters:
 
 
 @dataclass(frozen=True)
+class Ways:
+    """What the lab's programs can do with a packet that no counter of one packet in, one out, would show.
+
+    ``broadcasts``: hosts and modes of programs that copy to every slot of a devmap; ``silent_egress``: whether a program
+    in a devmap keeps no count; ``sockets`` and ``cpus``: whether programs redirect to AF_XDP sockets, or to CPUs;
+    ``cpus_counted``: whether a program counts at each of these (looked for only where no probe watches their queues).
+    """
+
+    broadcasts: frozenset[tuple[str, str]] = frozenset()
+    silent_egress: bool = False
+    sockets: bool = False
+    cpus: bool = False
+    cpus_counted: bool = False
+
+
+@dataclass(frozen=True)
 class Sample:
     """All counters at ``time_s`` (monotonic). Interfaces by ``host name``, tallies by a number of their own.
 
-    ``verdicts`` are of XDP programs, ``classifiers`` of programs in TC (read only where no probe watches the stack).
-    ``drops`` and ``failures`` are None where no probe may watch; ``miscounted``: whether several threads send while
+    ``verdicts`` are of XDP programs, ``classifiers`` of programs in TC (read only where no probe watches the stack),
+    ``slots`` of programs in the slots of devmaps and CPU maps; ``queues`` of CPU maps by place (``server CPU 1``).
+    ``drops``, ``failures``, ``unsent`` (by XDP_TX) and ``queues`` are None where no probe may watch; ``bulks_watched``:
+    whether one counts the frames that drivers take (InterfaceCounters.bulks), ``miscounted``: whether several threads send while
     only the drivers count, which lose some then (labkit.observe.bulk).
     """
 
@@ -69,10 +90,15 @@ class Sample:
     hosts: Mapping[str, HostCounters]
     verdicts: Mapping[int, Tally]
     classifiers: Mapping[int, Tally]
+    slots: Mapping[int, Tally]
+    ways: Ways
+    queues: Mapping[str, CpuQueue] | None
     drops: Mapping[DropKey, int] | None
     failures: Mapping[FailureKey, int] | None
+    unsent: Mapping[FailureKey, int] | None
     generated: Mapping[str, int]
     discarded: Mapping[str, int]
+    bulks_watched: bool
     miscounted: bool
     notes: tuple[str, ...] = field(default_factory=tuple)
 

@@ -30,7 +30,7 @@ class TracepointCounter:
     """Loads ``function`` of bpf/lab/``source``, tells it the fields' offsets and the namespaces to watch, attaches it.
 
     ``offsets`` maps the fields of the program's ``struct offsets`` to a path in the kernel's BTF: the struct and its
-    members. Raises LabError where the kernel refuses the probe.
+    members; none for a program that reads no structure. Raises LabError where the kernel refuses the probe.
     """
 
     def __init__(
@@ -50,7 +50,8 @@ class TracepointCounter:
             type=ProgType.RAW_TRACEPOINT,
         )
         try:
-            self.map("offsets")[0] = {name: _offset(*path) for name, path in offsets.items()}
+            if offsets:
+                self.map("offsets")[0] = {name: _offset(*path) for name, path in offsets.items()}
             for inode in namespaces:
                 self.map("watched")[inode] = 1
             self._fd = bpf.raw_tracepoint_open(tracepoint, self._program.fd)

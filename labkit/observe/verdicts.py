@@ -15,29 +15,64 @@ __all__ = ["Tally", "VerdictBook"]
 class Tally:
     """One counting map: ``places`` are the interfaces (``server eth0``) whose programs count in it.
 
-    ``mode`` is "native", "generic", or "tc" for a program that isn't XDP's; ``counts`` by the name of the verdict.
+    ``mode`` is "native", "generic", "both" at once, "devmap" or "cpumap" for a program in a map's slot, or "tc" for one
+    that isn't XDP's; ``counts`` by the name of the verdict; ``generic`` the places of mode "both" where it ran in
+    generic mode, ``native`` those where it ran in native mode.
     """
 
     program: str
     places: tuple[str, ...]
     mode: str
     counts: Mapping[str, int]
+    generic: tuple[str, ...] = ()
+    native: tuple[str, ...] = ()
+
+    @property
+    def generic_places(self) -> tuple[str, ...]:
+        """Where it ran in generic mode."""
+        return self.places if self.mode == "generic" else self.generic
+
+    @property
+    def native_places(self) -> tuple[str, ...]:
+        """Where it ran in native mode."""
+        return self.places if self.mode == "native" else self.native
 
 
 @dataclass
 class _Stretch:
-    """A counting map while its programs ran in one mode: what it held at the beginning, and at the end once that came."""
+    """A counting map while its programs ran: what it held at the beginning, and at the end once that came."""
 
     ident: int
     program: Program
     mode: str
     begin: Mapping[str, int]
-    places: list[str] = field(default_factory=list)
+    places: dict[str, set[str]] = field(default_factory=dict)  # and in which modes
+    links: list[Link] = field(default_factory=list)
     end: Mapping[str, int] | None = None
+
+    def runs_in_another_mode(self, mode: str) -> bool:
+        """Whether a program counts in the map somewhere, in another mode than ``mode``, right now."""
+        return any(link.mode != mode and not link.closed and self._counts_here(link) for link in self.links)
+
+    def _counts_here(self, link: Link) -> bool:
+        counts = link.program.maps.get("verdicts")
+        return counts is not None and counts.id == self.ident
+
+    def note(self, link: Link) -> None:
+        """The link's program counts here from now on."""
+        self.program = link.program
+        self.places.setdefault(link.interface.where, set()).add(link.mode)
+        if link not in self.links:
+            self.links.append(link)
 
     def tally(self) -> Tally:
         now = self.end if self.end is not None else self.program.verdicts() or self.begin
         counts = {verdict: count - self.begin[verdict] for verdict, count in now.items()}
+        generic, native = (
+            tuple(where for where, modes in self.places.items() if mode in modes) for mode in ("generic", "native")
+        )
+        if generic and native:
+            return Tally(self.program.name, tuple(self.places), "both", counts, generic, native)
         return Tally(self.program.name, tuple(self.places), self.mode, counts)
 
 
@@ -45,7 +80,8 @@ class VerdictBook:
     """Every counting map that ran at an interface of the lab, stretch by stretch.
 
     Programs that share a map (one replaced the other and kept its counters) share a stretch; a change between native and
-    generic mode begins another, as the same verdict then shows in other counters of the kernel.
+    generic mode begins another, as the same verdict then shows in other counters of the kernel. Where one runs in both
+    modes at once, at two interfaces, the stretch is of both.
     """
 
     def __init__(self) -> None:
@@ -57,7 +93,7 @@ class VerdictBook:
         if counts is None or now is None:
             return
         last = self._latest(counts.id)
-        if last is None or last.mode != mode:
+        if last is None or (last.mode != mode and not last.runs_in_another_mode(mode)):
             if last is not None:
                 last.end = now
             self._stretches.append(_Stretch(counts.id, program, mode, now))
@@ -67,9 +103,7 @@ class VerdictBook:
         counts = link.program.maps.get("verdicts")
         last = self._latest(counts.id) if counts is not None else None
         if last is not None:
-            last.program = link.program
-            if link.interface.where not in last.places:
-                last.places.append(link.interface.where)
+            last.note(link)
 
     def _latest(self, ident: int) -> _Stretch | None:
         return next((stretch for stretch in reversed(self._stretches) if stretch.ident == ident), None)

@@ -42,13 +42,74 @@ _LOSSES = {
         "dropped in XDP", "drop", "A program in generic mode dropped it, and keeps no count of its own."
     ),
     "XDP_TX refused": Words(
-        "sent back, peer can't take it", "tx", "XDP_TX on veth needs a native XDP program at the peer (ENXIO)."
+        "XDP_TX refused",
+        "tx",
+        "The driver could not send it back. Why, a tracing program would tell: the peer is down or has no receive ring "
+        "(give it a native program, or GRO), or its ring was full.",
+    ),
+    "XDP_TX ring full": Words(
+        "sent back, receive ring full",
+        "tx",
+        "XDP_TX found no place in the peer's ring of 256 frames (send slower), or the frame is longer than the peer's MTU.",
     ),
     "ring full": Words("receive ring full", "drop", "The peer's ring of 256 frames had no place."),
+    "copied by broadcast": Words(
+        "copied by broadcast",
+        "redirect",
+        "A redirect to every slot of a device map made them: one packet in, one for each slot out, and the sender sent one.",
+    ),
+    "broadcast to nobody": Words(
+        "broadcast to nobody",
+        "redirect",
+        "No slot of the device map could take it: it is empty but for the way the packet came, or no peer there takes "
+        "redirected frames (give them a native program, or GRO). The kernel tells no error.",
+    ),
+    "devmap XDP_DROP": Words(
+        "dropped by the egress program",
+        "drop",
+        "The program in the device map's slot returned XDP_DROP on the way out.",
+    ),
+    "devmap XDP_ABORTED": Words(
+        "aborted by the egress program", "abort", "The program in the device map's slot returned XDP_ABORTED (0)."
+    ),
+    "devmap unknown verdict": Words(
+        "wrong verdict of the egress program",
+        "abort",
+        "On the way out there are only XDP_PASS and XDP_DROP: the kernel dropped what XDP_TX, XDP_REDIRECT or another "
+        "number was returned for.",
+    ),
+    "devmap drop": Words(
+        "dropped by the egress program",
+        "drop",
+        "It went to a device map and never reached the driver: the program in the slot dropped it, and keeps no count.",
+    ),
+    "cpumap XDP_DROP": Words(
+        "dropped by the program on the CPU", "drop", "The program in the CPU map's slot returned XDP_DROP."
+    ),
+    "cpumap XDP_ABORTED": Words(
+        "aborted by the program on the CPU",
+        "abort",
+        "The program in the CPU map's slot returned XDP_ABORTED (0), or a redirect map had no entry for its key.",
+    ),
+    "cpumap unknown verdict": Words(
+        "wrong verdict of the program on the CPU",
+        "abort",
+        "In a CPU map's slot there are XDP_PASS, XDP_DROP and XDP_REDIRECT: the kernel dropped what XDP_TX or another number "
+        "was returned for.",
+    ),
+    "cpumap drop": Words(
+        "dropped by the program on the CPU", "drop", "The program in the CPU map's slot dropped it, and keeps no count."
+    ),
+    "cpumap queue full": Words(
+        "the CPU's queue was full",
+        "drop",
+        "The CPU's thread took packets out slower than they came: give its slot a longer queue, or use more CPUs.",
+    ),
+    "cpumap ENOMEM": Words("no memory on the CPU", "abort", "The kernel had no memory for an skb."),
     "rx drops (driver)": Words(
         "dropped by the driver",
         "abort",
-        "A redirect failed, or no memory for an skb; the redirect lesson tells them apart.",
+        "The driver had no memory for an skb, or no room to send it back; or a redirect failed that nobody watched.",
     ),
     "NO_SOCKET": Words("no socket on the port", "drop", "Nobody had opened the destination port."),
     "SOCKET_RCVBUFF": Words(
@@ -96,9 +157,12 @@ _LOSSES = {
 
 _REFUSALS = {
     "EOPNOTSUPP": "The peer can't take redirected frames: a veth wants a native program or GRO there.",
-    "ENETDOWN": "The interface to send from is down.",
-    "EMSGSIZE": "The frame is longer than the MTU of the interface to send from allows.",
+    "ENETDOWN": "The interface to send from is down: bring it up.",
+    "EMSGSIZE": "The frame is longer than the MTU of the interface to send from allows: raise that, or send shorter frames.",
     "ENXIO": "The peer is down, or has no receive ring: it wants a native program or GRO.",
+    "EINVAL": "There is no interface of that index in the namespace where the packet was received.",
+    "ENOSPC": "The CPU's queue was full: give its slot a longer one.",
+    "EOVERFLOW": "The program left no room before the packet for the kernel's own notes.",
 }
 
 
@@ -106,7 +170,27 @@ def words_of(key: str) -> Words:
     """The words for a loss; the kernel's own word in lower case where there are none."""
     if key in _LOSSES:
         return _LOSSES[key]
+    if key.startswith("ring full or "):
+        return _not_in_the_ring(key.split(" or ")[1:])
     kind, _, word = key.partition(" ")
+    if kind == "XDP_TX":
+        return Words(f"sent back in vain ({word})", "tx", _REFUSALS.get(word, f"The kernel's word is {word}."))
     if kind == "redirect":
         return Words(f"redirect refused ({word})", "redirect", _REFUSALS.get(word, f"The kernel's word is {word}."))
     return Words(key.lower().replace("_", " "), "drop", f"The kernel's drop reason is {key}.")
+
+
+_NOT_IN_THE_RING = {
+    "EMSGSIZE": ("frame too long", "its MTU is lower than here (set both ends of the link to one MTU)"),
+    "peer down": ("peer down", "it is down (bring it up)"),
+}
+
+
+def _not_in_the_ring(others: list[str]) -> Words:
+    """For a loss between two drivers where the state of the link allows more causes than a full ring."""
+    names, causes = zip(*(_NOT_IN_THE_RING[other] for other in others), strict=True)
+    return Words(
+        " or ".join(["receive ring full", *names]),
+        "drop",
+        f"The peer's ring of 256 frames had no place, or {', or '.join(causes)}.",
+    )

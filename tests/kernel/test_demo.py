@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from labkit.cli import main
-from labkit.demo import run_demo
+from labkit.demo import DEMOS, run_demo
 from labkit.errors import PrivilegeError
 from labkit.kernel import netns
 from labkit.lab import Lab
@@ -59,6 +59,33 @@ def test_the_drop_demo_accounts_for_every_packet() -> None:
     assert found["seconds"] > 0
     assert found["pps"] == pytest.approx(PACKETS / found["seconds"], rel=0.01)
     assert sum(row["packets"] for row in found["rows"] if row["kind"] == "loss") == PACKETS
+
+
+ELSEWHERE = {
+    "redirect": {"XDP_DROP"},
+    "redirect-no-peer": {"redirect EOPNOTSUPP"},
+    "overrun": {"XDP_DROP", "ring full"},
+    "tx-no-peer": {"XDP_TX ENXIO"},
+    "cpumap": {"cpumap XDP_DROP", "cpumap queue full"},
+}
+
+
+@pytest.mark.parametrize("packets", [7, 1_009, None], ids=["7", "1009", "default"])
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_is_sent_elsewhere_is_accounted_for(name: str, packets: int | None) -> None:
+    result = run_demo(name, packets=packets)
+    found = result.as_dict()
+    count = DEMOS[name].packets if packets is None else packets
+    assert result.report.sent == found["sent"] == count
+    assert (found["unaccounted"], found["in_flight"], found["delivered"], found["copies"]) == (0, 0, 0, 0)
+    assert set(found["losses"]) <= ELSEWHERE[name] | {"ring full"}
+    assert sum(found["losses"].values()) == count
+    if name in ("redirect-no-peer", "tx-no-peer"):
+        assert found["losses"] == dict.fromkeys(ELSEWHERE[name], count)
+    if (name, packets) == ("overrun", None):
+        assert found["losses"]["ring full"] > 0
+    assert all(check.agrees for check in result.ledger.checks), result.ledger
+    until("the hosts' threads to end", lambda: not strangers())
 
 
 def test_the_demo_for_people(capsys: pytest.CaptureFixture[str], state: Path) -> None:

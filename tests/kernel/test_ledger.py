@@ -28,7 +28,7 @@ NATIVE = [
     ("strange", {"unknown verdict": N}),
     ("silent_drop", {"XDP drop (driver)": N}),
     ("pass", {"NO_SOCKET": N}),
-    ("tx", {"XDP_TX refused": N}),
+    ("tx", {"XDP_TX ENXIO": N}),
 ]
 
 

@@ -108,7 +108,8 @@ def test_frames_sent_back_into_a_ring_that_nobody_empties(lab: lk.Lab, verdicts:
     ledger = lab.ledger()
     assert ledger.sent == FEW
     assert ledger.unaccounted == 0
-    assert ledger.in_flight + ledger.losses.get("XDP_TX refused", 0) + ledger.losses.get("OTHERHOST", 0) == FEW
+    assert ledger.in_flight + ledger.losses.get("XDP_TX ring full", 0) + ledger.losses.get("OTHERHOST", 0) == FEW
+    assert exact(ledger)
 
 
 def test_arp_is_counted_on_its_way_in(lab: lk.Lab) -> None:

@@ -25,6 +25,7 @@ from labkit import lesson, sandbox
 from labkit.errors import PrivilegeError, TrafficError
 from labkit.observe.drops import DropWatch
 from labkit.observe.observer import Observer
+from labkit.uapi import AttachType
 
 N = 1_009  # prime
 _SYS_ADMIN, _PERFMON = 21, 38  # include/uapi/linux/capability.h
@@ -193,7 +194,7 @@ SAME: dict[str, tuple[Scenario, str]] = {
     "unknown verdict": (attached("strange"), "unknown verdict"),
     "XDP_DROP, uncounted": (attached("silent_drop"), "XDP drop (driver)"),
     "XDP_PASS": (attached("pass"), "NO_SOCKET"),
-    "XDP_TX refused": (attached("tx"), "XDP_TX refused"),
+    "XDP_TX ENXIO": (attached("tx"), "XDP_TX ENXIO"),
     "XDP_DROP, generic": (attached("drop", "generic"), "XDP_DROP"),
     "XDP_ABORTED, generic": (attached("aborted", "generic"), "XDP_ABORTED"),
     "XDP_PASS, generic": (attached("pass", "generic"), "NO_SOCKET"),
@@ -352,8 +353,8 @@ def test_a_redirect_by_a_program_that_is_refused(both: Both) -> None:
         program.attach(lab["router"]["eth0"])
         generate(lab, udp(lab))
 
-    for ledger in both(scenario, lk.Topology.router()):
-        assert ledger.losses == {"rx drops (driver)": N}, ledger
+    for ledger, word in zip(both(scenario, lk.Topology.router()), ("EOPNOTSUPP", "refused"), strict=True):
+        assert ledger.losses == {f"redirect {word}": N}, ledger
         assert ledger.unaccounted == 0
 
     def missed(lab: lk.Lab, _: lk.ProgramSpec) -> None:
@@ -363,6 +364,80 @@ def test_a_redirect_by_a_program_that_is_refused(both: Both) -> None:
     for ledger in both(missed, lk.Topology.router()):
         assert ledger.losses == {"XDP_ABORTED": N}, ledger
         assert ledger.unaccounted == 0
+
+
+ELSEWHERE = """\
+#include "common/verdict.h"
+
+LAB_CPUMAP(cpus, 2);
+LAB_DEVMAP_PROGRAMS(ports, 4);
+
+int to_cpu(struct xdp_md *ctx) { return verdict(ctx, cpus.redirect_map(1, 0)); }
+int there(struct xdp_md *ctx) { return verdict(ctx, XDP_DROP); }
+int to_port(struct xdp_md *ctx) { return verdict(ctx, ports.redirect_map(0, 0)); }
+int to_all(struct xdp_md *ctx) { return verdict(ctx, ports.redirect_map(0, BPF_F_BROADCAST | BPF_F_EXCLUDE_INGRESS)); }
+"""
+
+
+def to_another_cpu(queue: int, *, counted: bool) -> Scenario:
+    def scenario(lab: lk.Lab, _: lk.ProgramSpec) -> None:
+        spec = lk.compile(text=ELSEWHERE)
+        program = lab.load(spec, "to_cpu")
+        there = lab.load(spec, "there", expected_attach_type=AttachType.XDP_CPUMAP)
+        program.maps["cpus"][1] = (queue, there) if counted else queue
+        program.attach(lab["server"]["eth0"])
+        assert lk.generate(lab["client"]["eth0"], udp(lab), 100_003 if counted else N).sent
+
+    return scenario
+
+
+def test_another_cpu(both: Both) -> None:
+    for ledger in both(to_another_cpu(16_384, counted=False)):
+        assert ledger.losses == {"NO_SOCKET": N}, ledger
+        assert ledger.unaccounted == 0, ledger
+
+
+def test_another_cpus_queue_that_is_full(both: Both) -> None:
+    for ledger in both(to_another_cpu(1, counted=True)):
+        assert {"cpumap XDP_DROP", "cpumap queue full"} <= set(ledger.losses), ledger
+        assert ledger.losses.get("cpumap drop", 0) == 0
+        assert ledger.lost == 100_003
+        assert ledger.unaccounted == 0, ledger
+
+
+def test_a_program_at_the_way_out(both: Both) -> None:
+    def scenario(lab: lk.Lab, verdicts: lk.ProgramSpec) -> None:
+        spec = lk.compile(text=ELSEWHERE)
+        program = lab.load(spec, "to_port")
+        guard = lab.load(spec, "there", expected_attach_type=AttachType.XDP_DEVMAP)
+        program.maps["ports"][0] = lab["router"]["eth1"], guard
+        program.attach(lab["router"]["eth0"])
+        lab.load(verdicts, "pass").attach(lab["server"]["eth0"])
+        generate(lab, udp(lab))
+
+    for ledger in both(scenario, lk.Topology.router()):
+        assert ledger.losses == {"devmap XDP_DROP": N}, ledger
+        assert ledger.unaccounted == 0, ledger
+
+
+@pytest.mark.parametrize("peer_up", [True, False])
+def test_a_broadcast(both: Both, peer_up: bool) -> None:
+    def scenario(lab: lk.Lab, verdicts: lk.ProgramSpec) -> None:
+        program = lab.load(lk.compile(text=ELSEWHERE), "to_all")
+        for slot in range(3):
+            program.maps["ports"][slot] = lab["client"][f"eth{slot}"]
+        program.attach(lab["client"]["eth0"])
+        for name in ("server2", "server3"):
+            lab.load(verdicts, "drop").attach(lab[name]["eth0"])
+        if not peer_up:
+            lab["server3"]["eth0"].set_down()
+        frame = lk.udp(lab["server1"], lab["client"]["eth0"])
+        assert lk.generate(lab["server1"]["eth0"], frame, N).sent == N
+
+    expected = {"XDP_DROP": 2 * N} if peer_up else {"XDP_DROP": N, "redirect ENXIO": N}
+    for ledger in both(scenario, lk.Topology.fanout(3)):
+        assert (ledger.sent, ledger.copies, ledger.losses) == (N, N, expected), ledger
+        assert ledger.unaccounted == 0, ledger
 
 
 # ---- What no counter tells: unaccounted, and a note ---------------------------------------------------------------------
