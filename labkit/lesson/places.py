@@ -36,7 +36,10 @@ PLACES = (NATIVE, GENERIC, TC, FIREWALL, SOCKET)
 # at 40 Gbit/s. With the JIT the first became 10.8; the firewall was iptables' raw table.
 _THREAD_MPPS = {NATIVE: 9.7, FIREWALL: 3.7, SOCKET: 1.7}
 _PORT = 9999
-_RULES = f"table ip lab {{\n chain early {{\n type filter hook prerouting priority raw;\n udp dport {_PORT} counter drop\n }}\n}}\n"
+_RULES = (
+    "table ip lab {\n chain early {\n type filter hook prerouting priority raw;\n"
+    f" udp dport {_PORT} counter drop\n }}\n}}\n"
+)
 
 
 @contextlib.contextmanager

@@ -38,6 +38,8 @@ def command(*words: str) -> "subprocess.Popen[str]":
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Who starts the tests in the background of a shell leaves Ctrl-C ignored, and Python would leave it so.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
