@@ -2,9 +2,9 @@
 /*
  * Counts IPv4 packets by their protocol, and drops all but the protocols to keep.
  *
- * The idea of the sample program that came with the first XDP patches in 2016. keep_protocol is
- * empty at first, so all IPv4 is dropped; write 1 at index 1 (ICMP) to let pings through, at 6 for
- * TCP, at 17 for UDP. What is not IPv4, ARP among it, passes.
+ * The idea of the sample program that came with the first XDP patches in 2016.
+ * keep_protocol is empty at first, so all IPv4 is dropped; write 1 at index 1 (ICMP) to
+ * let pings through, at 6 for TCP, at 17 for UDP. What is not IPv4, ARP among it, passes.
  */
 #include "common/parse.h"
 #include "common/verdict.h"

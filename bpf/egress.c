@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * A second program at the way out: to_port redirects by the map, and egress meets each packet just before it leaves.
+ * A second program at the way out: to_port redirects by the map, and egress meets each
+ * packet just before it leaves.
  *
- * There XDP_PASS means "send it" and XDP_DROP takes it away again, though the first program has long said
- * XDP_REDIRECT. Load egress with expected_attach_type=AttachType.XDP_DEVMAP, then write ports[0] = interface, egress.
+ * There XDP_PASS means "send it" and XDP_DROP takes it away again, though the first
+ * program has long said XDP_REDIRECT. Load egress with
+ * expected_attach_type=AttachType.XDP_DEVMAP, then write ports[0] = interface, egress.
  */
 #include "common/rewrite.h"
 #include "common/verdict.h"

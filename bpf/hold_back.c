@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Flow control where XDP has none: a program at a tracepoint sees that a queue is full, and tells the XDP program.
+ * Flow control where XDP has none: a program at a tracepoint sees that a queue is full,
+ * and tells the XDP program.
  *
- * Proposed on the kernel's mailing list in 2017, when redirected packets were lost in full transmit queues: whatever
- * is lost there has already cost its work. see_drops runs when a driver has taken a bulk of up to 16 frames, and knows
- * how many it threw away; then hold_back drops at once, before any work, until the time is up.
+ * Proposed on the kernel's mailing list in 2017, when redirected packets were lost in full
+ * transmit queues: whatever is lost there has already cost its work. see_drops runs when a
+ * driver has taken a bulk of up to 16 frames, and knows how many it threw away; then
+ * hold_back drops at once, before any work, until the time is up.
  */
 #include "common/verdict.h"
 #include "lab/device.h"
@@ -45,7 +47,10 @@ static __always_inline void start_holding(void)
 	until_ns.update(&only, &until);
 }
 
-/* xdp_devmap_xmit(const struct net_device *from, const struct net_device *to, int sent, int drops, int err) */
+/*
+ * xdp_devmap_xmit(const struct net_device *from, const struct net_device *to, int sent,
+ * int drops, int err)
+ */
 int see_drops(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct device to = {};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Notes how long the last frame was, and how much of it the program could reach with plain pointers. Passes everything.
+ * Notes how long the last frame was, and how much of it the program could reach with plain
+ * pointers. Passes everything.
  *
- * A frame in several buffers has only its first part between data and data_end. Load with frags support for those.
+ * A frame in several buffers has only its first part between data and data_end. Load with
+ * frags support for those.
  */
 #include "common/maps.h"
 #include "common/verdict.h"

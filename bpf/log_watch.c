@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Writes a line for every packet that goes through one map: the way one looks at it first, and the dearest.
+ * Writes a line for every packet that goes through one map: the way one looks at it first,
+ * and the dearest.
  *
- * The lines wait in a ring buffer; when nobody reads them it fills up, and those that find it full are lost. Load with
- * type=ProgType.RAW_TRACEPOINT.
+ * The lines wait in a ring buffer; when nobody reads them it fills up, and those that find
+ * it full are lost. Load with type=ProgType.RAW_TRACEPOINT.
  */
 #include "common/maps.h"
 
@@ -22,7 +23,10 @@ LAB_PERCPU_ARRAY(lines, u64, 2);
 /* 64 pages of lines. */
 LAB_RINGBUF(journal, 64);
 
-/* xdp_redirect(dev, prog, const void *tgt, int err, enum bpf_map_type map_type, u32 map_id, u32 index) */
+/*
+ * xdp_redirect(dev, prog, const void *tgt, int err, enum bpf_map_type map_type, u32
+ * map_id, u32 index)
+ */
 int log_watch(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct line line = {};

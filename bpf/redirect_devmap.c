@@ -2,8 +2,9 @@
 /*
  * Sends every packet out of an interface by a device map, to the next hop of its slot.
  *
- * The map answers at once: XDP_REDIRECT, or for an empty slot whatever "miss" says. 0 is XDP_ABORTED, so a slot that
- * somebody forgot looks like a broken program; 2 is XDP_PASS, and the stack takes over.
+ * The map answers at once: XDP_REDIRECT, or for an empty slot whatever "miss" says. 0 is
+ * XDP_ABORTED, so a slot that somebody forgot looks like a broken program; 2 is XDP_PASS,
+ * and the stack takes over.
  */
 #include "common/rewrite.h"
 #include "common/verdict.h"

@@ -2,9 +2,10 @@
 /*
  * Sends every packet out of the interface whose index the map holds.
  *
- * The kernel looks the index up packet by packet, among the interfaces of the host that received. XDP_REDIRECT only says
- * that the program wants it: whether the packet left is counted elsewhere. Its MAC addresses stay as they are, so the
- * stack at the other end may take it for somebody else's.
+ * The kernel looks the index up packet by packet, among the interfaces of the host that
+ * received. XDP_REDIRECT only says that the program wants it: whether the packet left is
+ * counted elsewhere. Its MAC addresses stay as they are, so the stack at the other end may
+ * take it for somebody else's.
  */
 #include "common/verdict.h"
 

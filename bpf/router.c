@@ -2,10 +2,11 @@
 /*
  * Forwards IPv4 as the host's routing table says, without the stack.
  *
- * The stack stays the authority: the program asks its table (the FIB) and its neighbours, and hands it whatever it can't
- * do itself, unaltered. That is ARP, packets for the router, those whose TTL ends here (the stack answers), those too
- * large for the next link, IP options, routes and neighbours not known. ports[ifindex] must hold each interface to
- * forward to; what would leave by another one passes too.
+ * The stack stays the authority: the program asks its table (the FIB) and its neighbours,
+ * and hands it whatever it can't do itself, unaltered. That is ARP, packets for the
+ * router, those whose TTL ends here (the stack answers), those too large for the next
+ * link, IP options, routes and neighbours not known. ports[ifindex] must hold each
+ * interface to forward to; what would leave by another one passes too.
  */
 #include "common/rewrite.h"
 #include "common/verdict.h"
@@ -16,7 +17,10 @@
 /* Interfaces by their own ifindex. */
 LAB_DEVMAP(ports, 64);
 
-/* Packets by what the routing table answered: BPF_FIB_LKUP_RET_…, 0 found, 4 not to be forwarded, 8 too large. */
+/*
+ * Packets by what the routing table answered: BPF_FIB_LKUP_RET_…, 0 found, 4 not to be
+ * forwarded, 8 too large.
+ */
 LAB_PERCPU_ARRAY(answers, u64, ANSWERS);
 
 /* Asks the routing table; found, fib has the way out and both MAC addresses. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Counts every packet three times: in a counter that all CPUs share, in one that they share with
- * atomic additions, and in one for each CPU. Then drops it.
+ * Counts every packet three times: in a counter that all CPUs share, in one that they
+ * share with atomic additions, and in one for each CPU. Then drops it.
  *
  * With packets on two queues, so on two CPUs, the first of the three loses some.
  */

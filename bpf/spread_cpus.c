@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Shares IPv4 out over several CPUs: each flow always goes to the same one, so its packets stay in order.
+ * Shares IPv4 out over several CPUs: each flow always goes to the same one, so its packets
+ * stay in order.
  *
- * A thread of the kernel on that CPU takes it from there, up to the network stack. cpus holds the length of each
- * CPU's queue; what finds it full is dropped. What is not IPv4 passes right here.
+ * A thread of the kernel on that CPU takes it from there, up to the network stack. cpus
+ * holds the length of each CPU's queue; what finds it full is dropped. What is not IPv4
+ * passes right here.
  */
 #include "common/parse.h"
 #include "common/verdict.h"
@@ -19,7 +21,10 @@ LAB_ARRAY(cpus_in_use, u32, 1);
 /* Packets meant for each CPU. */
 LAB_PERCPU_ARRAY(packets_to_cpu, u64, MOST_CPUS);
 
-/* A number that all packets of a flow share: their addresses, protocol and ports, stirred (a fragment has no ports). */
+/*
+ * A number that all packets of a flow share: their addresses, protocol and ports, stirred
+ * (a fragment has no ports).
+ */
 static __always_inline u32 flow_hash(struct cursor at, struct iphdr *ip)
 {
 	bool has_ports = ip->protocol == IPPROTO_UDP || ip->protocol == IPPROTO_TCP;

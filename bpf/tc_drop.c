@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Drops every packet in traffic control (TC): after the kernel has made its own description of it
- * (struct sk_buff), so later than XDP could.
+ * Drops every packet in traffic control (TC): after the kernel has made its own
+ * description of it (struct sk_buff), so later than XDP could.
  *
  * Load as a classifier (BPF_PROG_TYPE_SCHED_CLS), attach to an interface's ingress.
  */

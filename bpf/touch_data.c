@@ -2,8 +2,8 @@
 /*
  * Drops every packet, after reading one byte of it: the protocol in the IPv4 header.
  *
- * On a network card the byte comes from memory, and waiting for it is most of the cost. Compare
- * with touch_nothing.c.
+ * On a network card the byte comes from memory, and waiting for it is most of the cost.
+ * Compare with touch_nothing.c.
  */
 #include "common/parse.h"
 #include "common/verdict.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Drops every packet without a look at it: its bytes need not even come to the processor's cache.
+ * Drops every packet without a look at it: its bytes need not even come to the processor's
+ * cache.
  *
  * Compare with touch_data.c.
  */

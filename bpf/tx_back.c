@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Sends every packet back out of the interface it came in by, addressed to its sender (XDP_TX).
+ * Sends every packet back out of the interface it came in by, addressed to its sender
+ * (XDP_TX).
  *
  * On veth the other end must be able to receive it: a program there, or GRO.
  */

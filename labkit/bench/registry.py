@@ -37,6 +37,9 @@ BENCHMARKS = {
         Benchmark("swap", "another program: replaced, or closed and attached", "labkit.bench.swap"),
         Benchmark("topology", "a chain of 20 hosts: the lab, and the `ip` command", "labkit.bench.topology"),
         Benchmark("ledger", "all counters of a lab read: the lab, and `ip -s link`", "labkit.bench.ledger"),
+        Benchmark("redirect", "a router: device map, index, generic XDP, the kernel's own", "labkit.bench.redirect"),
+        Benchmark("cpumap", "work on another CPU, on the same, without a CPU map", "labkit.bench.cpumap"),
+        Benchmark("observe", "a redirect: unwatched, and with three observers", "labkit.bench.observe"),
         Benchmark("sandbox", "packets sent: in a sandbox, as root; and the time to open one", "labkit.bench.sandbox"),
     )
 }

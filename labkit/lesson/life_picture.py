@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
 
-from labkit.lesson.pictures import _svg, _text
+from labkit.lesson.pictures import label_at, svg_of
 from labkit.observe.life_events import AF_PACKET, LifeEvent, error_name
 from labkit.topology import Topology
 
@@ -40,9 +40,9 @@ def draw_life(
     if answer:
         y = _HEAD + len(events) * _ROW + 4
         parts.append(f'<path d="M2 {y:g}H{right + _LABELS}" stroke="var(--lab-line)"/>')
-        parts.append(_text(right + 14, y + 16, "The answer, a packet of its own:", "soft"))
+        parts.append(label_at(right + 14, y + 16, "The answer, a packet of its own:", "soft"))
         parts += _course(answer, lanes, right, len(events) + 1, len(events) + 1, "", -1)
-    return _svg(title, said, right + _LABELS, height, "".join(parts))
+    return svg_of(title, said, right + _LABELS, height, "".join(parts))
 
 
 def _last_step(events: Sequence[LifeEvent]) -> int:
@@ -82,20 +82,24 @@ def _lanes(topology: Topology, events: Sequence[LifeEvent]) -> tuple[dict[Lane, 
 def _host(name: str, x: int, width: int, height: int) -> str:
     return (
         f'<rect x="{x}" y="2" width="{width}" height="{height - 4}" rx="9" fill="var(--lab-card)" stroke="var(--lab-line)"/>'
-        + _text(x + width / 2, 21, name, "strong", "middle")
+        + label_at(x + width / 2, 21, name, "strong", "middle")
     )
 
 
 def _lane(lane: Lane, x: int, height: int) -> str:
     name = lane[1] or "stack"
     return (
-        _text(x, 41, name, "soft", "middle")
+        label_at(x, 41, name, "soft", "middle")
         + f'<path d="M{x} {_HEAD - 8}V{height - 12}" stroke="var(--lab-line)" stroke-width="1.5"/>'
     )
 
 
 def _heads() -> str:
-    return _text(58, 41, "µs", "soft", "end") + _text(122, 41, "+ µs", "soft", "end") + _text(134, 41, "CPU", "soft")
+    return (
+        label_at(58, 41, "µs", "soft", "end")
+        + label_at(122, 41, "+ µs", "soft", "end")
+        + label_at(134, 41, "CPU", "soft")
+    )
 
 
 def _course(
@@ -165,12 +169,12 @@ def _station(x: float, y: float, number: int, kind: str) -> str:
 
 def _times(event: LifeEvent, before: int | None, y: float) -> str:
     if event.time_ns is None:
-        return _text(122, y + 4, "no event", "soft small", "end")
+        return label_at(122, y + 4, "no event", "soft small", "end")
     more = f"+{(event.time_ns - before) / 1000:.1f}" if before is not None else ""
     return (
-        _text(58, y + 4, f"{event.time_ns / 1000:.1f}", "", "end")
-        + _text(122, y + 4, more, "soft", "end")
-        + _text(146, y + 4, str(event.cpu), "soft", "middle")
+        label_at(58, y + 4, f"{event.time_ns / 1000:.1f}", "", "end")
+        + label_at(122, y + 4, more, "soft", "end")
+        + label_at(146, y + 4, str(event.cpu), "soft", "middle")
     )
 
 
@@ -179,7 +183,7 @@ def _label(event: LifeEvent, x: float, right: int, y: float, kind: str) -> str:
     shown = "strong" if kind in ("good", "bad") else "" if kind == "step" else "soft"
     return (
         f'<path d="M{x + 15:g} {y:g}H{right + 8}" stroke="var(--lab-line)" stroke-dasharray="1 5" stroke-linecap="round"/>'
-        f"<g>{_text(right + 14, y + 4, _short(event), shown)}<title>{escape(event.says)}</title></g>"
+        f"<g>{label_at(right + 14, y + 4, _short(event), shown)}<title>{escape(event.says)}</title></g>"
     )
 
 

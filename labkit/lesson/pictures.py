@@ -11,7 +11,7 @@ from typing import Any
 from labkit.lesson.page import Table, block, number
 from labkit.topology import End, Topology
 
-__all__ = ["Picture", "bars", "draw", "receive_path"]
+__all__ = ["Picture", "bars", "box_at", "draw", "label_at", "receive_path", "svg_of"]
 
 _ids = count(1)
 _BOX_W, _BOX_H, _GAP, _LANE = 200, 62, 230, 96
@@ -42,7 +42,7 @@ class Picture:
         )
 
 
-def _svg(title: str, description: str, width: int, height: int, inner: str) -> str:
+def svg_of(title: str, description: str, width: int, height: int, inner: str) -> str:
     ident = f"lab-picture-{next(_ids)}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -51,12 +51,12 @@ def _svg(title: str, description: str, width: int, height: int, inner: str) -> s
     )
 
 
-def _text(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
+def label_at(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
     shown = f' class="{kind}"' if kind else ""
     return f'<text x="{x:g}" y="{y:g}"{shown} text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def _box(x: float, y: float, width: float, height: float) -> str:
+def box_at(x: float, y: float, width: float, height: float) -> str:
     return (
         f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="9" '
         f'fill="var(--lab-card)" stroke="var(--lab-line)"/>'
@@ -99,7 +99,7 @@ def draw(what: Any) -> Picture:
     width = max(x for x, _ in places.values()) + _BOX_W + 120  # room for a program's name
     height = max(y for _, y in places.values()) + _BOX_H + 6 + _PROGRAM_LINE * below
     head = ("host", "interface", "address", "MAC", "MTU", "queues", "wired to", "XDP program")
-    svg = _svg(title, said or "no links", width, height, "".join(drawn))
+    svg = svg_of(title, said or "no links", width, height, "".join(drawn))
     return Picture(title, said, svg, Table(head, tuple(rows)), open=False)
 
 
@@ -120,9 +120,9 @@ def _link_line(a: End, b: End, places: Mapping[str, tuple[int, int]]) -> str:
         f'<line x1="{x1}" y1="{y1:g}" x2="{x2}" y2="{y2:g}" stroke="var(--lab-soft)" stroke-width="2"/>'
         f'<circle cx="{x1}" cy="{y1:g}" r="5" fill="var(--lab-accent)"/>'
         f'<circle cx="{x2}" cy="{y2:g}" r="5" fill="var(--lab-accent)"/>'
-        + _text(x1 + 26, y1 + slope * 26 - 8, a.interface, "soft", "middle")
-        + _text(x2 - 26, y2 - slope * 26 - 8, b.interface, "soft", "middle")
-        + _text(
+        + label_at(x1 + 26, y1 + slope * 26 - 8, a.interface, "soft", "middle")
+        + label_at(x2 - 26, y2 - slope * 26 - 8, b.interface, "soft", "middle")
+        + label_at(
             (x1 + x2) / 2,
             (y1 + y2) / 2 + 18,
             f"MTU {a.mtu}" + (f", {a.queues} queues" if a.queues > 1 else ""),
@@ -134,12 +134,12 @@ def _link_line(a: End, b: End, places: Mapping[str, tuple[int, int]]) -> str:
 
 def _host_box(host: str, topology: Topology, places: Mapping[str, tuple[int, int]], programs: Mapping[str, Any]) -> str:
     x, y = places[host]
-    parts = [_box(x, y, _BOX_W, _BOX_H), _text(x + 14, y + 24, host, "strong")]
+    parts = [box_at(x, y, _BOX_W, _BOX_H), label_at(x + 14, y + 24, host, "strong")]
     for i, end in enumerate(topology.ends_of(host)[:2]):
-        parts.append(_text(x + 14, y + 42 + 15 * i, f"{end.interface}  {end.ip}", "soft"))
+        parts.append(label_at(x + 14, y + 42 + 15 * i, f"{end.interface}  {end.ip}", "soft"))
     for i, found in enumerate(_programs_of(host, topology, programs)):
         words = f"{found.interface.name}: {found.program.name} ({found.mode} XDP)"
-        parts.append(_text(x + 2, y + _BOX_H + 3 + _PROGRAM_LINE * (i + 1) - 3, words))
+        parts.append(label_at(x + 2, y + _BOX_H + 3 + _PROGRAM_LINE * (i + 1) - 3, words))
     return "".join(parts)
 
 
@@ -168,18 +168,18 @@ def bars(
     parts = []
     for i, (name, value) in enumerate(values.items()):
         y = 6 + i * step
-        parts.append(_text(left - 10, y + 14, name, "", "end"))
+        parts.append(label_at(left - 10, y + 14, name, "", "end"))
         parts.append(_bar(left, y, width * value / most, 'fill="var(--lab-accent)"'))
-        parts.append(_text(left + width * value / most + 8, y + 14, f"{number(value)} {unit}", "strong"))
+        parts.append(label_at(left + width * value / most + 8, y + 14, f"{number(value)} {unit}", "strong"))
         if name in other:
             there = width * other[name] / most
             parts.append(_bar(left, y + 21, there, 'fill="none" stroke="var(--lab-soft)"', 12))
-            parts.append(_text(left + there + 8, y + 31, f"{number(other[name])} {unit}: {beside_name}", "soft"))
+            parts.append(label_at(left + there + 8, y + 31, f"{number(other[name])} {unit}: {beside_name}", "soft"))
     head = ("lane", f"here ({unit})", f"{beside_name} ({unit})") if other else ("lane", unit)
     rows = tuple((name, value, other.get(name)) if other else (name, value) for name, value in values.items())
     said = "; ".join(f"{name} {number(value)} {unit}" for name, value in values.items())
     height = 10 + step * len(values)
-    return Picture(title, said, _svg(title, said, left + width + 190, height, "".join(parts)), Table(head, rows))
+    return Picture(title, said, svg_of(title, said, left + width + 190, height, "".join(parts)), Table(head, rows))
 
 
 def _bar(x: float, y: float, width: float, paint: str, height: int = 19) -> str:
@@ -204,9 +204,9 @@ def receive_path(marks: Sequence[str] = _HOOKS) -> Picture:
     step, parts = 158, []
     for i, (name, what, hook) in enumerate(_STAGES):
         x = 4 + i * step
-        parts.append(_box(x, 8, step - 22, 50))
-        parts.append(_text(x + (step - 22) / 2, 30, name, "strong", "middle"))
-        parts.append(_text(x + (step - 22) / 2, 47, what, "soft small", "middle"))
+        parts.append(box_at(x, 8, step - 22, 50))
+        parts.append(label_at(x + (step - 22) / 2, 30, name, "strong", "middle"))
+        parts.append(label_at(x + (step - 22) / 2, 47, what, "soft small", "middle"))
         if i:
             parts.append(
                 f'<path d="M{x - 20} 33h14m-5 -4l5 4l-5 4" fill="none" stroke="var(--lab-soft)" stroke-width="2"/>'
@@ -216,9 +216,9 @@ def receive_path(marks: Sequence[str] = _HOOKS) -> Picture:
             parts.append(
                 f'<path d="M{middle:g} 60v18m-4 -5l4 5l4 -5" fill="none" stroke="var(--lab-bad)" stroke-width="2"/>'
             )
-            parts.append(_text(middle, 95, hook, "", "middle"))
+            parts.append(label_at(middle, 95, hook, "", "middle"))
     title = "The way of a received frame, and where it can be dropped"
     said = "From left to right: " + ", ".join(f"{name} ({hook or 'no hook'})" for name, _, hook in _STAGES)
     rows = tuple((i + 1, name, what, hook or "–") for i, (name, what, hook) in enumerate(_STAGES))
     table = Table(("step", "where", "what happens", "a packet can be dropped by"), rows)
-    return Picture(title, said, _svg(title, said, 4 + step * len(_STAGES), 104, "".join(parts)), table, open=False)
+    return Picture(title, said, svg_of(title, said, 4 + step * len(_STAGES), 104, "".join(parts)), table, open=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -39,7 +40,8 @@ class Row:
 class Exercise:
     """``run`` shows packets to the program on trial and returns what it saw.
 
-    ``function`` is the C function's name; ``hints`` go from a nudge to nearly the answer.
+    ``function`` is the C function's name; ``hints`` go from a nudge to nearly the answer; ``trial`` makes the trial of
+    a compiled program, by default one between two hosts.
     """
 
     id: str
@@ -47,7 +49,8 @@ class Exercise:
     statement: str
     function: str
     hints: tuple[str, ...]
-    run: Callable[[Trial], list[Row]]
+    run: Callable[[Any], list[Row]]
+    trial: Callable[[ProgramSpec, str | None], AbstractContextManager[Any]] = Trial
 
     @property
     def stub_file(self) -> Path:
@@ -164,7 +167,7 @@ def check(id: str, answer: str | os.PathLike[str] | ProgramSpec | None = None, *
     error: LabError | None = None
     try:
         spec = _compiled(asked, answer)
-        with Trial(spec, None if len(spec.functions) == 1 else asked.function) as trial:
+        with asked.trial(spec, None if len(spec.functions) == 1 else asked.function) as trial:
             rows = asked.run(trial)
     except LabError as found:
         error = found

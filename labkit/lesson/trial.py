@@ -19,7 +19,7 @@ from labkit.program.spec import ProgramSpec
 from labkit.topology import Topology
 from labkit.uapi import XdpAction
 
-__all__ = ["Seen", "Trial"]
+__all__ = ["Seen", "Trial", "raw_socket"]
 
 _ETH_P_ALL = 0x0003  # include/uapi/linux/if_ether.h
 _ETH_P_8021Q = b"\x81\x00"  # the same, in network byte order
@@ -65,8 +65,8 @@ class Trial:
             self.program: Program = self.lab.load(spec, function)
             self._adviser: Program = self.lab.load(spec, function)
             self.program.attach(self.server)
-            self._out = self.client.run(_raw_socket, self.client.name)
-            self._in = self.server.run(_raw_socket, self.server.name)
+            self._out = self.client.run(raw_socket, self.client.name)
+            self._in = self.server.run(raw_socket, self.server.name)
             self._in.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
             self._in.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
             self._in.setblocking(False)
@@ -134,7 +134,8 @@ def _without_tag(frame: bytes) -> bytes:
     return frame[:12] + frame[16:] if frame[12:14] == _ETH_P_8021Q else frame
 
 
-def _raw_socket(interface: str) -> socket.socket:
+def raw_socket(interface: str) -> socket.socket:
+    """A socket that sends frames out of ``interface`` and sees those of its namespace; call it on the host's thread."""
     raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
     raw.bind((interface, _ETH_P_ALL))
     return raw

@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 
-from labkit.bench import BENCHMARKS, BenchResult, compilation, drop, generator, ledger, sandbox, swap, topology
+from labkit.bench import (
+    BENCHMARKS,
+    BenchResult,
+    compilation,
+    cpumap,
+    drop,
+    generator,
+    ledger,
+    observe,
+    redirect,
+    sandbox,
+    swap,
+    topology,
+)
 from labkit.bench.topology import _script
 from labkit.cli import main
 from labkit.topology import Topology
@@ -81,6 +94,27 @@ def test_the_commands_make_what_the_lab_makes() -> None:
     assert sum("ip_forward" in line for line in lines) == 2
 
 
+def test_redirect() -> None:
+    check(redirect.run(1, quiet, packets=50_021), "Mpps", "by_ifindex", "generic_by_devmap", "kernel_ip_forward")
+
+
+def test_cpumap() -> None:
+    found = check(cpumap.run(1, quiet, packets=4_001), "Mpps", "same_cpu", "no_cpumap")
+    assert found["baseline"]["no_cpumap"] > found["also"]["with_work_no_cpumap"] > 0
+    assert {"with_work_other_cpu", "with_work_same_cpu", "with_work_all_cpus"} <= set(found["also"])
+
+
+def test_cpumap_on_one_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labkit.lesson.workshop.usable_cpus", lambda: (0,))
+    found = check(cpumap.run(1, quiet, packets=1_009), "Mpps", "same_cpu", "no_cpumap")
+    assert any("one CPU only" in note for note in found["notes"])
+
+
+def test_observe() -> None:
+    observers = ("program_per_bulk", "program_per_packet", "line_per_packet")
+    check(observe.run(1, quiet, packets=50_021), "Mpps", *observers)
+
+
 def test_sandbox() -> None:
     found = check(sandbox.run(1, quiet, packets=50_021), "Mpps", "as_root")
     assert [name for name in found["also"] if name.startswith("ms to open a sandbox")]
@@ -98,4 +132,5 @@ def test_the_command_prints_one_object(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_every_benchmark_named_by_the_command_is_here() -> None:
-    assert set(BENCHMARKS) == {"generator", "drop", "compile", "swap", "topology", "ledger", "sandbox"}
+    names = {"generator", "drop", "compile", "swap", "topology", "ledger", "redirect", "cpumap", "observe", "sandbox"}
+    assert set(BENCHMARKS) == names
