@@ -252,7 +252,7 @@ def _ledger(ledger: Ledger, *, settled: bool) -> dict[str, Any]:
             "name": row.name,
             "where": row.where,
             "packets": row.packets,
-            "share": row.packets / ledger.sent if ledger.sent else None,
+            "share": ledger.share(row) if ledger.sent else None,
             "role": row.role,
             "explains": row.explains,
         }
