@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from labkit.lab import Lab
     from labkit.observe.sample import Sample
 
-__all__ = ["Moved", "WhatChanged", "what_changed"]
+__all__ = ["Moved", "WhatChanged", "counters_of", "what_changed"]
 
 _HEAD = ("interface", "of", "counter", "by", "per second")
 _RIGHT = (3, 4)  # columns of numbers
@@ -48,7 +48,7 @@ class WhatChanged:
         """Compare with the beginning. Raises StateError where the lab is closed."""
         now = self._lab.sample()
         self.seconds = now.time_s - self._before.time_s
-        before, after = _flat(self._before), _flat(now)
+        before, after = counters_of(self._before), counters_of(now)
         moved = ((key, count - before.get(key, 0)) for key, count in after.items())
         self.rows = tuple(Moved(*key, by, by / self.seconds) for key, by in moved if by)
         self._still = len(after) - len(self.rows)
@@ -120,7 +120,8 @@ def what_changed(lab: Lab) -> WhatChanged:
     return WhatChanged(lab)
 
 
-def _flat(sample: Sample) -> dict[tuple[str, str, str], int]:
+def counters_of(sample: Sample) -> dict[tuple[str, str, str], int]:
+    """Every counter of every interface: (interface, "driver" or "link", name) → count."""
     return {
         (where, of, name): count
         for where, counters in sample.interfaces.items()

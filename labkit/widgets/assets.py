@@ -8,7 +8,7 @@ from importlib.resources import files
 
 __all__ = ["CSS", "ESM", "PARTS", "PREDICTION_CSS", "PREDICTION_ESM"]
 
-PARTS = ("format", "dom", "layout", "flow", "topology", "chart", "ledger", "controls", "panel")
+PARTS = ("format", "dom", "layout", "flow", "topology", "chart", "ledger", "statistics", "controls", "panel")
 
 
 def _read(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from labkit.observe.ledger import Ledger, Row
 from labkit.observe.sample import InterfaceCounters, Sample
 from labkit.topology import Topology
+from labkit.widgets.statistics import moved
 
 __all__ = ["Badge", "Reading", "Shown", "build_frame", "describe_topology"]
 
@@ -58,7 +59,8 @@ class Shown:
 
     ``state`` idle, running or stopped (the panel adds replaced and closed); ``elapsed_s`` of the
     present traffic; ``hosts`` up to two lines a host; ``events`` (seconds, level, text);
-    ``error`` (text, remedy) or None; ``epoch`` grows with every reset.
+    ``error`` (text, remedy) or None; ``epoch`` grows with every reset; ``statistics`` whether the
+    statistics that changed are looked at.
     """
 
     state: str = "idle"
@@ -68,6 +70,7 @@ class Shown:
     events: Sequence[tuple[float, str, str]] = ()
     error: tuple[str, str] | None = None
     epoch: int = 0
+    statistics: bool = False
 
 
 def describe_topology(topology: Topology, name: str) -> dict[str, Any]:
@@ -122,6 +125,7 @@ def build_frame(
         "events": [
             {"t_s": round(t, 1), "level": level, "text": text} for t, level, text in shown.events[-_MOST_EVENTS:]
         ],
+        "moved": moved(present.sample, past.sample if past else None, baseline) if shown.statistics else [],
         "error": None if shown.error is None else {"text": shown.error[0], "remedy": shown.error[1]},
     }
 

@@ -65,6 +65,7 @@ class LivePanel(anywidget.AnyWidget):
         self._readings: deque[Reading] = deque(maxlen=_WINDOW)
         self._baseline: object = None
         self._epoch = 0
+        self._statistics = False  # whether somebody looks at them
         self._problem: tuple[str, str] | None = None
         self._tick_failed = False
         self._ended: str | None = None
@@ -170,6 +171,7 @@ class LivePanel(anywidget.AnyWidget):
             events=[(event.time_s, event.level, event.text) for event in list(self.lab.events)],
             error=self._problem,
             epoch=self._epoch,
+            statistics=self._statistics,
         )
 
     def _failed(self, error: Exception, *, in_tick: bool = True) -> None:
@@ -198,6 +200,9 @@ class LivePanel(anywidget.AnyWidget):
         if kind == "ack":
             self.ticker.acknowledge(int(message.get("seq", 0)))
         elif kind == "hello":
+            self.ticker.hello()
+        elif kind == "show":
+            self._statistics = bool(message.get("statistics"))
             self.ticker.hello()
         elif kind in ("control", "action") and self._ended is None:
             self._obey(kind, message)

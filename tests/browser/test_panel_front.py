@@ -186,6 +186,25 @@ def test_by_keyboard_alone(bench: Bench) -> None:
     assert sent(page, "control")[-1]["value"] == 68
 
 
+def test_statistics_are_asked_for_while_they_are_open(bench: Bench) -> None:
+    page = bench.open()
+    page.evaluate("lab.step(51)")
+    assert page.locator(".xdp-moved tbody tr").count() == 0
+    page.focus(".xdp-statistics summary")
+    page.keyboard.press("Enter")
+    page.wait_for_function("lab.model.sent.some((m) => m.type === 'show')")
+    page.evaluate("lab.step(1)")
+    rows = page.locator(".xdp-moved tbody tr")
+    assert rows.locator("th").all_inner_texts() == ["client eth0", "server eth0", "server eth0"]
+    assert f"{12 * 502003:,}" in rows.first.inner_text()
+    page.locator(".xdp-panel").screenshot(path=ARTEFACTS / "panel-statistics.png")
+    page.evaluate("lab.model.set('frame', { ...lab.model.get('frame'), moved: [], seq: 999 })")
+    page.get_by_text("No counter has moved since the reset.").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_function("lab.model.sent.filter((m) => m.type === 'show').length === 2")
+    assert [m["statistics"] for m in sent(page, "show")] == [True, False]
+
+
 def test_controls_follow_python_and_keep_the_focus(bench: Bench) -> None:
     page = bench.open()
     page.focus("[data-key='mode=native']")

@@ -85,6 +85,28 @@ def test_it_ticks_while_somebody_looks_and_not_otherwise(lab: Lab) -> None:
     until(lambda: panel.frame["seq"] == 14)
 
 
+def test_statistics_come_while_somebody_looks_at_them(lab: Lab) -> None:
+    load(lab, "drop_all").attach(lab["server"]["eth0"])
+    panel = LivePanel(lab)
+    generate(lab["client"]["eth0"], udp(lab["client"], lab["server"]), PACKETS)
+    panel.refresh()
+    assert panel.frame["moved"] == []
+    say(panel, "show", statistics=True)
+    panel.refresh()
+    counted = {(one["where"], one["name"]): one["by"] for one in panel.frame["moved"]}
+    assert counted["client eth0", "tx_packets"] == PACKETS
+    assert counted["server eth0", "rx_queue_0_xdp_drops"] == PACKETS
+    assert all(counted.values())
+    lab.reset()
+    panel.refresh()
+    assert panel.frame["moved"] == []
+    say(panel, "show", statistics=False)
+    generate(lab["client"]["eth0"], udp(lab["client"], lab["server"]), 101)
+    panel.refresh()
+    assert panel.frame["moved"] == []
+    assert not panel.errors
+
+
 def test_its_controls_work_the_lab(lab: Lab) -> None:
     programs = {"drop": load(lab, "drop_all"), "pass": load(lab, "pass")}
     panel = LivePanel(lab, programs)

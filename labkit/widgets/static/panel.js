@@ -24,6 +24,7 @@ function render({ model, el }) {
   const art = makeTopology(parts.art);
   const chart = makeChart(parts.chart);
   const ledger = makeLedger(parts.ledger);
+  const statistics = makeStatistics(parts.statistics, (open) => say({ type: "show", statistics: open }));
   const controls = makeControls(parts.controls, (id, value) => say({ type: "control", id, value }));
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const cleanups = [];
@@ -60,6 +61,7 @@ function render({ model, el }) {
     const offline = lost || DEAD.has(latest.state);
     art.update(model.get("topology"), { ...latest, offline });
     ledger.update(latest.ledger);
+    statistics.update(latest.moved);
     drawHeader(parts, model, latest, { lost, paused, running, offline });
     controls.enable(!offline);
     parts.log.update(latest.events ?? []);
@@ -180,6 +182,7 @@ function makeFrame(el) {
   const chart = html("div", { class: "xdp-cell" }, html("h4", {}, "Packets a second, last 30 s"));
   const ledger = html("div", { class: "xdp-cell" });
   const controls = html("div", { class: "xdp-controls" });
+  const statistics = html("div", { class: "xdp-more" });
   const log = html("ol", { class: "xdp-log", "aria-label": "What happened" });
   const summary = html("p", { class: "xdp-hidden", "aria-live": "polite" });
   const root = html(
@@ -197,6 +200,7 @@ function makeFrame(el) {
     notes,
     html("div", { class: "xdp-halves" }, chart, ledger),
     controls,
+    statistics,
     log,
     summary,
   );
@@ -217,6 +221,7 @@ function makeFrame(el) {
     chart,
     ledger,
     controls,
+    statistics,
     log: makeLog(log),
     summary: makeSummary(summary),
   };
