@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +13,8 @@ if TYPE_CHECKING:  # the command's help need not wait for them
     from labkit.traffic.report import TrafficReport
 
 __all__ = ["DemoResult"]
+
+_ERRNOS = {"EOPNOTSUPP", *errno.errorcode.values()}  # of two names for one number Python lists the other
 
 
 @dataclass(frozen=True)
@@ -21,14 +26,14 @@ class DemoResult:
     ledger: Ledger
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON; ``seconds`` and ``pps`` are the sender's."""
+        """For JSON; ``seconds`` and ``pps`` are the sender's. What the kernel refused is in ``losses`` by its errno's name."""
         ledger = self.ledger
         return {
             "demo": self.demo,
             "sent": ledger.sent,
             "copies": ledger.copies,
             "delivered": ledger.delivered,
-            "losses": dict(ledger.losses),
+            "losses": _by_errno(ledger.losses),
             "in_flight": ledger.in_flight,
             "unaccounted": ledger.unaccounted,
             "rows": [asdict(row) for row in ledger.rows],
@@ -38,3 +43,12 @@ class DemoResult:
 
     def __str__(self) -> str:
         return f"{self.report}\n\n{self.ledger}"
+
+
+def _by_errno(losses: Mapping[str, int]) -> dict[str, int]:
+    """The ledger's losses, with ``redirect EOPNOTSUPP`` and ``XDP_TX ENXIO`` as the errno alone: the rows tell which."""
+    found: Counter[str] = Counter()
+    for key, packets in losses.items():
+        word = key.rpartition(" ")[2]
+        found[word if word in _ERRNOS else key] += packets
+    return dict(found)

@@ -124,7 +124,7 @@ class Ledger:
         )
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         return (
-            f'<table style="font-variant-numeric:tabular-nums"><caption>Ledger: every packet</caption>'
+            f'<table style="font-variant-numeric:tabular-nums"><caption style="text-align:left">Ledger: every packet</caption>'
             f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{notes}"
         )
 
