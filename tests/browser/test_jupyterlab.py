@@ -334,6 +334,7 @@ def test_after_a_restart_and_a_reload_the_last_picture_stays(
     notebook.run_all()
     assert notebook.errors() == []
     panel = notebook.panel()
+    panel.get_by_role("button", name="Start").wait_for(timeout=20_000)  # what it missed while it was out of sight
     has_names_for_those_who_do_not_see_it(panel)
     moves_beside_a_long_cell(notebook, panel)
     counted = sent(panel)
