@@ -6,12 +6,13 @@ Format: Documentation/bpf/btf.rst. The kernel's own BTF is some megabytes, so th
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
 
-__all__ = ["Btf", "BtfType", "Kind", "Member", "kernel_btf"]
+__all__ = ["Btf", "BtfType", "Kind", "Member", "kernel_btf", "kernel_offsets"]
 
 
 class Kind(IntEnum):
@@ -226,3 +227,13 @@ class Btf:
 def kernel_btf() -> Btf:
     """The BTF of the running kernel. Raises OSError where it doesn't show any."""
     return Btf(Path("/sys/kernel/btf/vmlinux").read_bytes())
+
+
+@cache
+def _kernel_offset(*path: str) -> int:
+    return kernel_btf().byte_offset(*path)  # the same as long as the kernel runs, and slow to find
+
+
+def kernel_offsets(paths: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Bytes to members of the running kernel's structures; a path is the struct and its members. Raises KeyError, OSError."""
+    return {name: _kernel_offset(*path) for name, path in paths.items()}

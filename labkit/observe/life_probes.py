@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from labkit.compile import compile_source
@@ -20,7 +20,7 @@ from labkit.compile.diagnose import verifier_error
 from labkit.compile.source import lesson_directory
 from labkit.errors import FeatureError, LabError, kernel_word
 from labkit.kernel import bpf
-from labkit.kernel.btf import kernel_btf
+from labkit.kernel.btf import kernel_offsets
 from labkit.kernel.gate import privilege_remedy, tracing_withheld
 from labkit.program.map import Map
 from labkit.program.program import Program, load_program
@@ -104,11 +104,6 @@ class RawEvent:
     args: tuple[int, ...]
 
 
-@cache
-def _offset(*path: str) -> int:
-    return kernel_btf().byte_offset(*path)
-
-
 class LifeProbes:
     """Attached as long as the object lives; use it as a context manager.
 
@@ -163,8 +158,8 @@ class LifeProbes:
         """Where the fields are and what to watch. The namespaces last: until then no event counts."""
         words = [int.from_bytes(mark.bytes[8 * i : 8 * i + 8], sys.byteorder) for i in range(_WORDS_OF_MARK)]
         self._shared["life_mark"][0] = {"words": words, "at": mark.at, "l2": mark.l2, "quoted": mark.quoted}
-        self._shared["offsets"][0] = {name: _offset(*path) for name, path in _OFFSETS.items()}
-        self._shared["fields"][0] = {name: _offset(*path) for name, path in _FIELDS.items()}
+        self._shared["offsets"][0] = kernel_offsets(_OFFSETS)
+        self._shared["fields"][0] = kernel_offsets(_FIELDS)
         for ident in cpumaps:
             self._shared["cpumaps"][ident] = 1
         for inode in namespaces:

@@ -5,25 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from functools import cache
 
 from labkit.compile import compile_source
 from labkit.compile.diagnose import verifier_error
 from labkit.compile.source import lesson_directory
 from labkit.errors import LabError
 from labkit.kernel import bpf
-from labkit.kernel.btf import kernel_btf
+from labkit.kernel.btf import kernel_offsets
 from labkit.program.map import Map
 from labkit.program.program import load_program
 from labkit.uapi import ProgType
 
 __all__ = ["TracepointCounter"]
-
-
-@cache
-def _offset(*path: str) -> int:
-    """Bytes from the start of a kernel structure to a member: the same for every lab, and slow to find."""
-    return kernel_btf().byte_offset(*path)
 
 
 class TracepointCounter:
@@ -51,7 +44,7 @@ class TracepointCounter:
         )
         try:
             if offsets:
-                self.map("offsets")[0] = {name: _offset(*path) for name, path in offsets.items()}
+                self.map("offsets")[0] = kernel_offsets(offsets)
             for inode in namespaces:
                 self.map("watched")[inode] = 1
             self._fd = bpf.raw_tracepoint_open(tracepoint, self._program.fd)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from labkit.errors import AttachError, FeatureError, LabError, PrivilegeError, kernel_word
 from labkit.kernel import bpf
-from labkit.kernel.btf import kernel_btf
+from labkit.kernel.btf import kernel_offsets
 from labkit.kernel.gate import privilege_remedy
 from labkit.program.map import Map
 
@@ -69,7 +69,7 @@ def open_watch(program: Watching, tracepoint: str) -> Watch:
     Raises FeatureError where there is no such tracepoint, AttachError where the program reads arguments beyond it.
     """
     if "offsets" in program.maps:
-        program.maps["offsets"][0] = {name: kernel_btf().byte_offset(*path) for name, path in _OFFSETS.items()}
+        program.maps["offsets"][0] = kernel_offsets(_OFFSETS)
     try:
         return Watch(program.name, tracepoint, bpf.raw_tracepoint_open(tracepoint, program.fd))
     except OSError as error:

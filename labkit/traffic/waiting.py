@@ -12,7 +12,7 @@ from labkit.compile.diagnose import verifier_error
 from labkit.compile.source import lesson_directory
 from labkit.errors import LabError
 from labkit.kernel import bpf
-from labkit.kernel.btf import kernel_btf
+from labkit.kernel.btf import kernel_offsets
 from labkit.kernel.mmsg import DatagramBatch
 from labkit.program.program import load_program
 from labkit.uapi import ProgType
@@ -68,8 +68,7 @@ class Probe:
         self._attached = -1
         try:
             cookie = struct.unpack("=Q", queue.getsockopt(socket.SOL_SOCKET, _SO_COOKIE, 8))[0]
-            where = {name: kernel_btf().byte_offset(*path) for name, path in _OFFSETS.items()}
-            self._program.maps["offsets"][0] = where
+            self._program.maps["offsets"][0] = kernel_offsets(_OFFSETS)
             self._program.maps["wanted"][0] = cookie
             self._attached = bpf.raw_tracepoint_open("sock_recv_length", self._program.fd)
             self.count()
