@@ -22,6 +22,7 @@ from labkit.interface import Interface
 from labkit.kernel import bpf
 from labkit.kernel.cpus import current_cpu
 from labkit.program.program import Program, load_program
+from labkit.traffic.checks import check_interface, check_number, check_whole
 from labkit.traffic.parking import Parking
 from labkit.traffic.report import TrafficReport
 from labkit.uapi import TestRunFlag
@@ -31,6 +32,7 @@ __all__ = ["LARGEST_FRAME", "SMALLEST_FRAME", "Generator", "generate"]
 SMALLEST_FRAME = 14  # ETH_HLEN
 # One page less headroom, struct skb_shared_info and struct xdp_page_head: bpf_prog_test_run_xdp, net/bpf/test_run.c.
 LARGEST_FRAME = os.sysconf("SC_PAGE_SIZE") - 256 - 320 - 112
+_TRIED = "to generate traffic"
 _MOST_PACKETS = 10_000_000_000
 _RESTORED = 64  # bytes at the beginning of the frame that are written anew each time, bpf/lab/generator.c
 _BESIDES_MTU = 14 + 4  # bytes a frame may be longer than the MTU: Ethernet header and VLAN tag (xdp_ok_fwd_dev)
@@ -283,21 +285,15 @@ def _sized(frame: Any, size: Any) -> bytes:
 
 
 def _check(interface: Any, packets: Any, seconds: Any, rate_pps: Any, flows: Any, threads: Any, batch: Any) -> None:
-    if not isinstance(interface, Interface):
-        raise _refused(f"{interface!r} is not an interface.", 'give one of the lab, as in lab["client"]["eth0"]')
-    whole = {
-        "packets": (packets, 1, _MOST_PACKETS, packets is None),
-        "flows": (flows, 1, 50_000, False),
-        "threads": (threads, 1, 16, False),
-        "batch": (batch, 1, 256, False),
-    }
-    for name, (value, low, high, absent) in whole.items():
-        if not absent and (isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high):
-            raise _refused(f"{name} can't be {value!r}.", f"give a whole number from {low} to {high}")
+    check_interface(interface, _TRIED)
+    for name, value, most in (("packets", packets, _MOST_PACKETS), ("flows", flows, 50_000), ("threads", threads, 16)):
+        if name != "packets" or value is not None:
+            check_whole(name, value, 1, most, _TRIED)
+    check_whole("batch", batch, 1, 256, _TRIED)
     for name, value in (("seconds", seconds), ("rate_pps", rate_pps)):
-        if value is not None and (not isinstance(value, (int, float)) or not 0 < value < 1e12):
-            raise _refused(f"{name} can't be {value!r}.", "give a number above 0")
+        if value is not None:
+            check_number(name, value, _TRIED)
 
 
 def _refused(message: str, remedy: str) -> TrafficError:
-    return TrafficError(message, tried="to generate traffic", remedy=remedy)
+    return TrafficError(message, tried=_TRIED, remedy=remedy)
