@@ -118,7 +118,7 @@ def _row(check: _Check) -> Row:
     if found:
         return Row(check.requirement, "ok", found.detail, "", check.needed, check.group)
     if found.refused and check.group == "tracepoint" and in_user_namespace():
-        said = "needs a token that covers tracing programs: its rows of the ledger stay empty, and say so"
+        said = "tracing programs are withheld here: its rows of the ledger come from counters, or stay empty"
         return Row(check.requirement, "note", said, "", check.needed, check.group)
     remedy = _REFUSED if found.refused else check.remedy
     return Row(

@@ -19,6 +19,7 @@ _STEPS = {
         "This kernel has no BPF tokens: they came with Linux 6.9.",
         f"use a newer kernel; or {_ROOT_MODE}",
     ),
+    "token": ("This kernel would not give the sandbox a BPF token.", _ROOT_MODE),
     "bpffs": ("This kernel would not mount a BPF file system for the sandbox.", _ROOT_MODE),
     "namespaces": _USER_NAMESPACES,
     "map ids": _USER_NAMESPACES,

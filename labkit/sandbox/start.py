@@ -21,7 +21,7 @@ from labkit.sandbox.refusals import refusal
 
 __all__ = ["Sandbox", "inside", "start"]
 
-_PRELOAD = Path(sys.prefix) / "lib" / "xdp-lab-gate.so"  # built at set-up from env/gate.c: BCC knows no token itself
+_PRELOAD = Path(sys.prefix) / "lib" / "xdp-lab-gate.so"  # built at set-up from env/gate.c, for BCC
 _RUNTIME = "/run/user"  # the sandbox's own, private
 _OUTSIDE_ONLY = ("DBUS_SESSION_BUS_ADDRESS", "SUDO_COMMAND", "SUDO_GID", "SUDO_HOME", "SUDO_UID", "SUDO_USER")
 
@@ -32,7 +32,7 @@ def inside() -> bool:
 
 
 def environment_inside(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a command in a sandbox: its own runtime folder, and the library that lends BCC the token."""
+    """The environment for a command in a sandbox: its own runtime folder, and the library that leads BCC to the gate."""
     found = {name: value for name, value in environment.items() if name not in _OUTSIDE_ONLY}
     found["XDG_RUNTIME_DIR"] = _RUNTIME
     if _PRELOAD.exists():
@@ -43,7 +43,7 @@ def environment_inside(environment: Mapping[str, str]) -> dict[str, str]:
 class Sandbox:
     """A running sandbox. ``pid`` is its first process, as the machine sees it: when that ends, all inside ends.
 
-    ``uid`` and ``gid`` are the machine's numbers of whom it runs as; ``tracing`` whether its token covers tracing programs.
+    ``uid`` and ``gid`` are the machine's numbers of whom it runs as; ``tracing`` whether its gate lets tracing programs in.
     """
 
     def __init__(self, connection: Connection) -> None:
