@@ -256,7 +256,8 @@ def test_fragments_joined_and_fragments_without_the_rest(both: Both) -> None:
         sink = lk.UdpSink(lab["server"])
         for piece in (*lk.fragments(first, 1500), lk.fragments(second, 1500)[0]):
             lk.send_frames(lab["client"]["eth0"], piece, 1)
-        until(lambda: "FRAG_REASM_TIMEOUT" in lab.ledger(0.01).losses)
+        # Were the setting not taken, it would be the kernel's default of 30 s: longer than that, to tell the two apart.
+        until(lambda: "FRAG_REASM_TIMEOUT" in lab.ledger(0.01).losses, 40.0, lambda: lab.ledger(0.01))
         return sink
 
     for ledger in both(scenario):
@@ -485,10 +486,10 @@ def test_a_neighbour_that_never_answers_is_unaccounted_and_not_on_its_way(both: 
     assert any("neighbour" in note for note in told.notes)
 
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 20.0, seen: Callable[[], object] = str) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, f"waited in vain; {seen()}"
         time.sleep(0.005)
 
 
