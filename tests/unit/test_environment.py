@@ -227,6 +227,8 @@ async def in_terminal(address: str, token: str, command: str, until: str) -> str
         kind, *rest = json.loads(await asyncio.wait_for(line.read_message(), 20))
         shown += rest[0] if kind == "stdout" else ""
     line.close()
+    while await asyncio.wait_for(line.read_message(), 20) is not None:  # until the server has closed its end, too
+        pass
     return shown
 
 
