@@ -21,14 +21,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labkit import lesson, widgets
+    from labkit import hints, lesson, widgets, xsk
+    from labkit.analysis import analyse
     from labkit.compile import compile_source as compile
     from labkit.doctor import doctor
     from labkit.errors import (
+        AnalysisError,
         AttachError,
         CaptureError,
         CompileError,
         FeatureError,
+        HintError,
         LabError,
         LessonError,
         MapError,
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
         TopologyError,
         TrafficError,
         VerifierError,
+        XskError,
     )
     from labkit.host import Host
     from labkit.interface import Interface
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AnalysisError",
     "AttachError",
     "Capture",
     "CaptureError",
@@ -80,6 +85,7 @@ __all__ = [
     "Frame",
     "FunctionSpec",
     "Generator",
+    "HintError",
     "Host",
     "Interface",
     "Lab",
@@ -107,6 +113,8 @@ __all__ = [
     "TrafficReport",
     "UdpSink",
     "VerifierError",
+    "XskError",
+    "analyse",
     "arp",
     "capture",
     "check",
@@ -117,6 +125,7 @@ __all__ = [
     "fragments",
     "generate",
     "hint",
+    "hints",
     "icmp",
     "lesson",
     "life",
@@ -136,15 +145,17 @@ __all__ = [
     "what_changed",
     "widgets",
     "write_pcap",
+    "xsk",
 ]
 
 # Where each name lives that is imported only when somebody uses it.
 _HOMES = {
     name: home
     for home, names in {
+        "labkit.analysis": "analyse",
         "labkit.errors": (
-            "AttachError CaptureError CompileError FeatureError LabError LessonError MapError PrivilegeError "
-            "StateError TopologyError TrafficError VerifierError"
+            "AnalysisError AttachError CaptureError CompileError FeatureError HintError LabError LessonError MapError "
+            "PrivilegeError StateError TopologyError TrafficError VerifierError XskError"
         ),
         "labkit.host": "Host",
         "labkit.interface": "Interface",
@@ -175,7 +186,7 @@ _HOMES = {
     for name in names.split()
 }
 
-_MODULES = ("lesson", "widgets")
+_MODULES = ("hints", "lesson", "widgets", "xsk")
 # Two functions share their names with packages.
 _FUNCTIONS = {"compile": ("labkit.compile", "compile_source"), "doctor": ("labkit.doctor", "doctor")}
 

@@ -6,12 +6,15 @@ import contextlib
 import errno as errno_names
 import os
 from collections.abc import Iterator
+from typing import Any
 
 __all__ = [
+    "AnalysisError",
     "AttachError",
     "CaptureError",
     "CompileError",
     "FeatureError",
+    "HintError",
     "LabError",
     "LessonError",
     "MapError",
@@ -20,6 +23,7 @@ __all__ = [
     "TopologyError",
     "TrafficError",
     "VerifierError",
+    "XskError",
     "kernel_word",
     "resources",
 ]
@@ -97,8 +101,16 @@ class TrafficError(LabError):
     """Traffic could not be made or sent."""
 
 
+class XskError(TrafficError):
+    """An AF_XDP socket or its memory can't be what was asked for, or was used wrongly."""
+
+
 class CaptureError(TrafficError):
     """A capture file could not be read."""
+
+
+class HintError(LabError):
+    """Metadata, or a format of it, was used wrongly; what packets bring is never the cause."""
 
 
 class LessonError(LabError):
@@ -107,6 +119,19 @@ class LessonError(LabError):
 
 class StateError(LabError):
     """An object was used after it was closed, or in the wrong order."""
+
+
+class AnalysisError(LabError):
+    """Bytecode that can't be analysed: not eBPF, or too large to walk through.
+
+    ``slot`` counts instructions from 0, ``opcode`` is the byte found there; None where no single one is meant. The rest,
+    ``told``, is as for every LabError.
+    """
+
+    def __init__(self, message: str, *, slot: int | None = None, opcode: int | None = None, **told: Any) -> None:
+        super().__init__(message, **told)
+        self.slot = slot
+        self.opcode = opcode
 
 
 class CompileError(LabError):

@@ -14,8 +14,9 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from labkit.kernel.bpf_info import LinkInfo, MapInfo, ProgInfo, btf_id, btf_of, link_info, map_info, prog_info
 from labkit.kernel.gate import make, system_call
-from labkit.uapi import AttachType, BpfCmd, LinkType, MapType, ProgType
+from labkit.uapi import AttachType, BpfCmd, MapType, ProgType
 
 __all__ = [
     "DebugInfo",
@@ -23,7 +24,10 @@ __all__ = [
     "MapInfo",
     "ProgInfo",
     "TestRun",
+    "btf_fd_by_id",
+    "btf_id",
     "btf_load",
+    "btf_of",
     "link_create",
     "link_detach",
     "link_fd_by_id",
@@ -212,86 +216,35 @@ class TestRun:
     duration_ns: int
 
 
-def prog_test_run(prog_fd: int, data: bytes, *, repeat: int, flags: int = 0, batch: int = 0) -> TestRun:
+def prog_test_run(
+    prog_fd: int,
+    data: bytes,
+    *,
+    repeat: int,
+    flags: int = 0,
+    batch: int = 0,
+    metadata: bytes = b"",
+    context: bytes = b"",
+) -> TestRun:
     """Run a program ``repeat`` times over ``data`` (a frame); see Documentation/bpf/bpf_prog_run.rst.
 
-    With TestRunFlag.XDP_LIVE_FRAMES the verdicts are carried out, in the namespace of the calling thread, and
-    ``batch`` frames are handled at a time (64 where 0, 256 at most).
+    An XDP program finds ``metadata``, whole words of 4 bytes, before the frame; a TC program finds its packet described
+    by ``context``, a ``struct __sk_buff``. With TestRunFlag.XDP_LIVE_FRAMES the verdicts are carried out, in the
+    namespace of the calling thread, and ``batch`` frames are handled at a time (64 where 0, 256 at most).
     """
-    held = _held(data)
-    packed = struct.pack(
-        "=IIIIQQIIIIQQIII4x", prog_fd, 0, len(data), 0, _address(held), 0, repeat, 0, 0, 0, 0, 0, flags, 0, batch
-    )
+    held = _held(metadata + data)
+    described = _held(_context(len(metadata), len(data)) if metadata else context)
+    packed = struct.pack("=IIIIQQ", prog_fd, 0, len(metadata + data), 0, _address(held), 0)
+    packed += struct.pack("=IIIIQQIII4x", repeat, 0, len(described or b""), 0, _address(described), 0, flags, 0, batch)
     attr = ctypes.create_string_buffer(packed, len(packed))
     system_call(BpfCmd.PROG_TEST_RUN, attr)
     (retval,), (duration,) = struct.unpack_from("=I", attr.raw, 4), struct.unpack_from("=I", attr.raw, 36)
     return TestRun(retval, duration)
 
 
-def _object_info(fd: int, size: int) -> bytes:
-    out = ctypes.create_string_buffer(size)
-    system_call(BpfCmd.OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", fd, size, ctypes.addressof(out)))
-    return out.raw
-
-
-@dataclass(frozen=True)
-class ProgInfo:
-    """Part of ``struct bpf_prog_info``: type, id, tag (hex), name; bytes of its machine code and of the kernel's own code.
-
-    Both lengths are 0 for whoever has no privilege over the whole machine.
-    """
-
-    type: int
-    id: int
-    tag: str
-    name: str
-    jited_bytes: int
-    translated_bytes: int
-
-
-def prog_info(fd: int) -> ProgInfo:
-    """What the kernel says of a loaded program."""
-    raw = _object_info(fd, 232)
-    kind, ident, tag, jited, translated = struct.unpack_from("=II8sII", raw)
-    return ProgInfo(kind, ident, tag.hex(), raw[64:80].split(b"\0")[0].decode(), jited, translated)
-
-
-@dataclass(frozen=True)
-class MapInfo:
-    """Part of ``struct bpf_map_info``: type, id, sizes in bytes, entries, flags, name."""
-
-    type: int
-    id: int
-    key_size: int
-    value_size: int
-    max_entries: int
-    flags: int
-    name: str
-
-
-def map_info(fd: int) -> MapInfo:
-    """What the kernel says of a map."""
-    raw = _object_info(fd, 88)
-    kind, ident, key, value, entries, flags = struct.unpack_from("=IIIIII", raw)
-    return MapInfo(kind, ident, key, value, entries, flags, raw[24:40].split(b"\0")[0].decode())
-
-
-@dataclass(frozen=True)
-class LinkInfo:
-    """Part of ``struct bpf_link_info``: type, id, the program's id, and for an XDP link its ifindex (0: detached)."""
-
-    type: int
-    id: int
-    prog_id: int
-    ifindex: int
-
-
-def link_info(fd: int) -> LinkInfo:
-    """What the kernel says of a link; ``ifindex`` is 0 for links without a device."""
-    raw = _object_info(fd, 64)
-    kind, ident, prog_id = struct.unpack_from("=III", raw)
-    ifindex = struct.unpack_from("=I", raw, 16)[0] if kind in (LinkType.XDP, LinkType.TCX) else 0
-    return LinkInfo(kind, ident, prog_id, ifindex)
+def _context(metadata_bytes: int, frame_bytes: int) -> bytes:
+    """``struct xdp_md`` of a frame that metadata goes before: offsets in the buffer, where the metadata begins at 0."""
+    return struct.pack("=6I", metadata_bytes, metadata_bytes + frame_bytes, 0, 0, 0, 0)
 
 
 def object_ids(command: BpfCmd) -> Iterator[int]:
@@ -308,6 +261,11 @@ def object_ids(command: BpfCmd) -> Iterator[int]:
             raise
         (current,) = struct.unpack_from("=I", attr.raw, 4)
         yield current
+
+
+def btf_fd_by_id(ident: int) -> int:
+    """A descriptor of the BTF object with this id."""
+    return system_call(BpfCmd.BTF_GET_FD_BY_ID, struct.pack("=III", ident, 0, 0))
 
 
 def prog_fd_by_id(ident: int) -> int:

@@ -6,7 +6,7 @@ Format: Documentation/bpf/btf.rst. The kernel's own BTF is some megabytes, so th
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -177,6 +177,20 @@ class Btf:
     def signed(self, int_type: BtfType) -> bool:
         """Whether an INT is signed."""
         return bool(struct.unpack_from("=I", self._blob, int_type.at)[0] >> 24 & 1)
+
+    def whole(self, int_type: BtfType) -> bool:
+        """Whether an INT fills its bytes; old compilers write a bit field as an INT of fewer bits, or shifted ones."""
+        (encoded,) = struct.unpack_from("=I", self._blob, int_type.at)
+        return (encoded & 0xFF, encoded >> 16 & 0xFF) == (8 * int_type.size, 0)
+
+    def named(self, ident: int, names: Container[str]) -> bool:
+        """Whether one of the typedefs on the way to the type itself has one of these names."""
+        found = self.type(ident)
+        while found.kind in _ALIASES:
+            if found.kind is Kind.TYPEDEF and found.name in names:
+                return True
+            found = self.type(found.target)
+        return False
 
     def size(self, ident: int) -> int:
         """The size of a type in bytes."""
