@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Locator, Page, TimeoutError, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 ARTEFACTS = ROOT / "tests" / "artefacts"
@@ -152,7 +152,11 @@ class Notebook:
 
     def save(self) -> None:
         self.command("File", "Save Notebook")
-        self.page.locator(".jp-mod-dirty").wait_for(state="detached", timeout=10_000)
+        try:
+            self.page.locator(".jp-mod-dirty").wait_for(state="detached", timeout=60_000)
+        except TimeoutError:
+            self.page.screenshot(path=ARTEFACTS / "not-saved.png")
+            raise
 
     def prompts(self) -> list[str]:
         return self.page.evaluate(
@@ -278,6 +282,8 @@ def moves_beside_a_long_cell(notebook: Notebook, panel: Locator) -> None:
     cell.evaluate("e => e.scrollIntoView({block: 'center'})")
     assert "*" in cell.locator(".jp-InputPrompt").inner_text(), "the cell runs still"
     notebook.command("Kernel", "Interrupt Kernel")
+    # "Idle" says little: the panel's own messages end with it, too. The cell's end would make a saved page a changed one.
+    wait_for(lambda: re.search(r"\d", cell.locator(".jp-InputPrompt").inner_text()), 30, "the cell to be interrupted")
     notebook.wait_for_kernel()
     notebook.panel()
 
