@@ -15,6 +15,9 @@ __all__ = [
     "TestRunFlag",
     "XdpAction",
     "XdpFlag",
+    "XskBind",
+    "XskOption",
+    "XskRing",
 ]
 
 
@@ -169,3 +172,35 @@ class TestRunFlag(IntFlag):
     __test__ = False  # the name is the kernel's; pytest need not look inside
 
     XDP_LIVE_FRAMES = 1 << 1
+
+
+class XskOption(IntEnum):
+    """Options of an AF_XDP socket at level SOL_XDP, include/uapi/linux/if_xdp.h."""
+
+    MMAP_OFFSETS = 1
+    RX_RING = 2
+    TX_RING = 3
+    UMEM_REG = 4
+    UMEM_FILL_RING = 5
+    UMEM_COMPLETION_RING = 6
+    STATISTICS = 7
+    OPTIONS = 8
+    MAX_TX_SKB_BUDGET = 9
+
+
+class XskBind(IntFlag):
+    """``sxdp_flags`` of ``struct sockaddr_xdp``, include/uapi/linux/if_xdp.h."""
+
+    SHARED_UMEM = 1 << 0
+    COPY = 1 << 1
+    ZEROCOPY = 1 << 2
+    USE_NEED_WAKEUP = 1 << 3
+
+
+class XskRing(IntEnum):
+    """Offsets at which mmap(2) of an AF_XDP socket gives its rings, include/uapi/linux/if_xdp.h."""
+
+    RX = 0
+    TX = 0x80000000
+    FILL = 0x100000000
+    COMPLETION = 0x180000000

@@ -5,16 +5,15 @@ The socket is bound to the protocol ARP: other packets never meet it.
 
 from __future__ import annotations
 
-import ctypes
 import socket
 import struct
+
+from labkit.kernel.socket_filter import keep_of_each
 
 __all__ = ["ArpWitness"]
 
 _ETH_P_ARP = 0x0806  # include/uapi/linux/if_ether.h
-_SO_ATTACH_FILTER = 26  # include/uapi/asm-generic/socket.h
 _SOL_PACKET, _PACKET_STATISTICS = 263, 6  # include/linux/socket.h, include/uapi/linux/if_packet.h
-_BPF_RET = 0x06  # BPF_RET | BPF_K, include/uapi/linux/filter.h
 
 
 class ArpWitness:
@@ -24,10 +23,7 @@ class ArpWitness:
         # A protocol given here binds the socket to it at every interface.
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ARP))
         # One byte of each packet is enough, and the smallest buffer: what finds no room is counted all the same.
-        one_byte = struct.pack("=HBBI", _BPF_RET, 0, 0, 1)
-        code = ctypes.create_string_buffer(one_byte, len(one_byte))
-        program = struct.pack("=HxxxxxxQ", 1, ctypes.addressof(code))  # struct sock_fprog
-        self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+        keep_of_each(self._socket, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
         self._seen = 0
 

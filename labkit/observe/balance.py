@@ -19,6 +19,7 @@ from labkit.observe.host_change import HostChange
 from labkit.observe.interface_change import InterfaceChange
 from labkit.observe.ledger import Check, Ledger, Row
 from labkit.observe.sample import Sample
+from labkit.observe.socket_rows import delivered_to_sockets, in_rings, socket_losses
 
 __all__ = ["balance"]
 
@@ -38,11 +39,14 @@ def balance(before: Sample, after: Sample) -> Ledger:
         *(row for host in change.hosts.values() for row in _sent(host)),
         *copies(change),
         *(row for host in change.hosts.values() for row in _delivered(host)),
+        *delivered_to_sockets(change),
         *_xdp_losses(change, unexplained),
         *slot_losses(change),
+        *socket_losses(change),
         *(row for host in change.hosts.values() for row in driver_losses(change, host)),
         *_stack_losses(change, unexplained),
         *_waiting(change),
+        *in_rings(change),
     ]
     return Ledger(rows, after.time_s - before.time_s, _checks(change), after.notes)
 
@@ -50,7 +54,7 @@ def balance(before: Sample, after: Sample) -> Ledger:
 def _sent(host: HostChange) -> Iterator[Row]:
     """What generators made for each interface, and what the host's own stack sent (by interface where there is one)."""
     source = "generator's report; tx_packets, tx_dropped"
-    own = max(0, host.own)
+    own = max(0, host.own) + host.never_sent
     if len(host.interfaces) == 1:
         yield Row("sent", "sent", "sent", host.interfaces[0].where, host.interfaces[0].made + own, source)
         return

@@ -14,6 +14,7 @@ from labkit.observe.interface_change import InterfaceChange
 from labkit.observe.queues import CpuQueue
 from labkit.observe.redirects import FailureKey
 from labkit.observe.sample import Sample
+from labkit.observe.sockets import SocketCounters, interface_of
 from labkit.observe.verdicts import Tally
 
 __all__ = ["Change"]
@@ -42,6 +43,7 @@ class Change:
         self.queues = {where: queue - old.get(where, CpuQueue()) for where, queue in (after.queues or {}).items()}
         if after.queues is None and after.ways.cpus_counted:
             self.queues = {", ".join(t.places): _told_queue(gain) for t, gain in self.slots if t.mode == "cpumap"}
+        self.sockets = {w: new - before.sockets.get(w, SocketCounters()) for w, new in after.sockets.items()}
         self.places = {(i.netns, i.ifindex): where for where, i in self.interfaces.items()}
         self.hosts = {name: HostChange(name, self) for name in after.hosts}
         self._tell_egress_from_full_rings()
@@ -69,6 +71,19 @@ class Change:
     def redirected(self) -> int:
         """Frames that native programs redirected."""
         return sum(each.xdp_redirect for each in self.interfaces.values())
+
+    @property
+    def _received(self) -> int:
+        """Packets that AF_XDP sockets got, in either mode."""
+        return sum(each.arrived for each in self.sockets.values())
+
+    @cached_property
+    def refused_by_sockets(self) -> Counter[str]:
+        """Packets that were redirected to AF_XDP sockets in vain, by interface."""
+        found: Counter[str] = Counter()
+        for where, each in self.sockets.items():
+            found[interface_of(where)] += each.refused
+        return found
 
     @property
     def failed_on_cpus(self) -> int:
@@ -131,6 +146,7 @@ class Change:
             into,
             lost_in_slots(self.slots, "devmap"),
             self.queues.values(),
+            self._received,
             self.after.ways,
             generic=bool(self.generic),
             bulks_watched=self.after.bulks_watched,
@@ -139,13 +155,15 @@ class Change:
     def _sent_on(self) -> dict[str, int]:
         """Packets that generic XDP sent on as packets of the stack, by the host that sent them.
 
-        Less what went into CPUs' queues, plus what came out of them by a redirect, less what a devmap's program dropped.
+        Less what went into CPUs' queues, plus what came out of them by a redirect, less what a devmap's program dropped,
+        and what AF_XDP sockets got.
         """
         total = self.generic
         if not total:
             return {}
         total -= sum(queue.queued + queue.full for queue in self.queues.values()) - self.flow.queued
         total -= lost_in_slots(self.slots, "devmap") - self.flow.egress
+        total -= self._received - self.flow.received
         if not self.redirected:
             total += sum(queue.redirected for queue in self.queues.values())
         near = [self.interfaces[w].host for tally, _ in self.tallies for w in tally.generic_places]

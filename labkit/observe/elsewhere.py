@@ -10,6 +10,7 @@ from labkit.observe.flow import lost_in_slots
 from labkit.observe.host_change import HostChange
 from labkit.observe.interface_change import InterfaceChange
 from labkit.observe.ledger import Check, Row
+from labkit.observe.socket_rows import not_by_sockets, refusal_checks
 from labkit.observe.verdicts import Tally
 from labkit.observe.words import words_of
 
@@ -88,7 +89,7 @@ def driver_losses(change: Change, host: HostChange) -> Iterator[Row]:
     source = "tracepoint xdp_redirect_err"
     for number, count in host.failures.items():
         yield loss(f"redirect {errno_name(number)}", host.name, count, source)
-    for (where, number), count in host.failed.items():
+    for where, number, count in not_by_sockets(change, host):
         yield loss(f"redirect {errno_name(number)}", where, count, source)
     yield loss("redirect refused", host.name, change.refused_unseen(host), "generator's report − xdp_xmit, tx_dropped")
     queueless = host.lost_without_queue
@@ -133,6 +134,7 @@ def flow_checks(change: Change) -> Iterator[Check]:
         failed = change.hosts[each.host].failed_at(each)
         if failed and not change.queues and not change.failed_generic(each):
             yield Check(f"redirects that failed at {where}, by tracepoint and by driver", failed, each.rx_drops)
+    yield from refusal_checks(change)
     if change.queues and lost_in_slots(change.slots, "cpumap"):
         by_thread = sum(queue.dropped for queue in change.queues.values())
         yield Check("dropped on CPUs, by programs and by the CPUs' threads", _told_on_cpus(change), by_thread)

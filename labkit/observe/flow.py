@@ -38,14 +38,15 @@ def lost_in_slots(slots: Iterable[tuple[Tally, Mapping[str, int]]], kind: str) -
 @dataclass
 class Flow:
     """Frames between two samples. ``refused`` by interface; ``egress`` and ``queued`` are the native part of what met a
-    devmap's program or a CPU's queue; ``copies`` were added by broadcasts, ``nowhere`` is what had no slot to go to;
-    ``left`` went in and is in no counter.
+    devmap's program or a CPU's queue, ``received`` of what AF_XDP sockets got; ``copies`` were added by broadcasts,
+    ``nowhere`` is what had no slot to go to; ``left`` went in and is in no counter.
     """
 
     into: int
     refused: dict[str, int] = field(default_factory=dict)
     egress: int = 0
     queued: int = 0
+    received: int = 0
     copies: int = 0
     nowhere: int = 0
     left: int = 0
@@ -57,12 +58,14 @@ class Flow:
         into: int,
         egress: int,
         queues: Iterable[CpuQueue],
+        received: int,
         ways: Ways,
         *,
         generic: bool,
         bulks_watched: bool,
     ) -> Flow:
-        """``into``: what went in; ``egress``: what programs in devmaps dropped, in either mode; ``generic``: whether
+        """``into``: what went in; ``egress``: what programs in devmaps dropped, in either mode; ``received``: by
+        AF_XDP sockets, likewise; ``generic``: whether
         generic programs sent packets on, so that queues and devmaps may have been theirs.
         """
         flow = cls(into)
@@ -72,7 +75,8 @@ class Flow:
         native = max(0, into - taken - sum(each.bulks.refused for each in all_ways))
         flow.queued = min(queued, native) if generic else queued
         flow.egress = min(egress, native - flow.queued) if generic else egress
-        flow.left = into - taken - flow.queued - flow.egress
+        flow.received = min(received, native - flow.queued - flow.egress) if generic else received
+        flow.left = into - taken - flow.queued - flow.egress - flow.received
         for each in all_ways:
             flow._refuse(each, ways, bulks_watched)
         if ways.broadcasts:

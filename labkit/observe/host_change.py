@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from labkit.observe.counted import counted_drops, gained, unhandled
 from labkit.observe.drops import MALFORMED, UNNAMED, DropKey
 from labkit.observe.interface_change import InterfaceChange
+from labkit.observe.sockets import interface_of
 
 if TYPE_CHECKING:
     from labkit.observe.change import Change
@@ -39,6 +41,9 @@ class HostChange:
                 self.failures[key.errno] += n
             elif key.netns == self.netns:
                 self.failed[(change.places.get((key.netns, key.ifindex), name), key.errno)] += n
+        if change.after.failures is None:  # sockets know it of themselves
+            here = {each.where for each in self.interfaces}
+            self.failed.update({(w, errno.ENOBUFS): n for w, n in change.refused_by_sockets.items() if w in here})
 
     @cached_property
     def lost_without_queue(self) -> int:
@@ -117,6 +122,12 @@ class HostChange:
         generic XDP sent on.
         """
         return self.stack - self._change.sent_on.get(self.name, 0) - self.generic_copies
+
+    @property
+    def never_sent(self) -> int:
+        """What programs gave to AF_XDP sockets to be sent, and no driver has seen."""
+        here = {each.where for each in self.interfaces}
+        return sum(each.never_sent for where, each in self._change.sockets.items() if interface_of(where) in here)
 
     @property
     def _forwarded(self) -> int:

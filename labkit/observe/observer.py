@@ -22,6 +22,7 @@ from labkit.observe.queues import QueueWatch
 from labkit.observe.redirects import RedirectWatch, TransmitWatch
 from labkit.observe.sample import HostCounters, InterfaceCounters, Sample, Ways, driver_bulks
 from labkit.observe.slots import SlotBook
+from labkit.observe.sockets import SocketBook
 from labkit.observe.verdicts import VerdictBook
 from labkit.observe.ways import broadcasts, has_map
 from labkit.program.link import Link
@@ -67,6 +68,7 @@ class Observer:
         self._queues: QueueWatch | None = None
         self._queues_refused = False
         self._slots = SlotBook()
+        self.sockets = SocketBook()
         self._ways = Ways()
         self._bulks: BulkWatch | None = None
         self._bulks_refused = self._several_senders = False
@@ -171,6 +173,7 @@ class Observer:
             self._unsent.read() if self._unsent is not None else None,
             self._lab.traffic.totals(),
             self._lab.traffic.discards(),
+            self.sockets.read(),
             self._bulks is not None,
             self._several_senders and self._bulks is None,
             (*self.notes, *self._gone_notes(), *self._strangers(hosts)),
@@ -179,6 +182,7 @@ class Observer:
     def _ways_now(self, programs: Sequence[Program]) -> Ways:
         return replace(
             self._ways,
+            sockets=self._ways.sockets and not self.sockets.known,
             silent_egress=self._slots.silent(programs, AttachType.XDP_DEVMAP),
             cpus_counted=self._queues_refused and self._slots.cpus_counted(programs),
         )

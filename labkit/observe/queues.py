@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from labkit.kernel.cpus import possible_cpus
+from labkit.observe.sums import Sums
 from labkit.observe.tracepoint import TracepointCounter
 from labkit.program.map import Map
 
@@ -16,7 +17,7 @@ _OFFSETS: dict[str, tuple[str, ...]] = {name: ("xdp_cpumap_stats", name) for nam
 
 
 @dataclass(frozen=True)
-class CpuQueue:
+class CpuQueue(Sums):
     """Frames at one CPU's queue: ``queued`` went in, ``full`` found no place, ``taken`` came out.
 
     Of those ``no_memory`` got no skb, and the slot's program ``redirected``, ``passed`` or ``dropped`` them: 0 where
@@ -30,12 +31,6 @@ class CpuQueue:
     redirected: int = 0
     passed: int = 0
     dropped: int = 0
-
-    def __add__(self, other: CpuQueue) -> CpuQueue:
-        return CpuQueue(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-    def __sub__(self, other: CpuQueue) -> CpuQueue:
-        return CpuQueue(*(new - old for new, old in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def waiting(self) -> int:

@@ -9,6 +9,7 @@ from labkit.observe.bulk import Bulks
 from labkit.observe.drops import DropKey
 from labkit.observe.queues import CpuQueue
 from labkit.observe.redirects import FailureKey
+from labkit.observe.sockets import SocketCounters
 from labkit.observe.verdicts import Tally
 
 __all__ = ["HostCounters", "InterfaceCounters", "Sample", "Ways", "driver_bulks"]
@@ -63,8 +64,9 @@ class Ways:
     """What the lab's programs can do with a packet that no counter of one packet in, one out, would show.
 
     ``broadcasts``: hosts and modes of programs that copy to every slot of a devmap; ``silent_egress``: whether a program
-    in a devmap keeps no count; ``sockets`` and ``cpus``: whether programs redirect to AF_XDP sockets, or to CPUs;
-    ``cpus_counted``: whether a program counts at each of these (looked for only where no probe watches their queues).
+    in a devmap keeps no count; ``sockets`` and ``cpus``: whether programs redirect to AF_XDP sockets that the
+    lab doesn't know, or to CPUs; ``cpus_counted``: whether a program counts at each of these (looked for only
+    where no probe watches their queues).
     """
 
     broadcasts: frozenset[tuple[str, str]] = frozenset()
@@ -79,7 +81,8 @@ class Sample:
     """All counters at ``time_s`` (monotonic). Interfaces by ``host name``, tallies by a number of their own.
 
     ``verdicts`` are of XDP programs, ``classifiers`` of programs in TC (read only where no probe watches the stack),
-    ``slots`` of programs in the slots of devmaps and CPU maps; ``queues`` of CPU maps by place (``server CPU 1``).
+    ``slots`` of programs in the slots of devmaps and CPU maps; ``queues`` of CPU maps by place (``server CPU 1``),
+    ``sockets`` of AF_XDP likewise (``server eth0 queue 0``).
     ``drops``, ``failures``, ``unsent`` (by XDP_TX) and ``queues`` are None where no probe may watch; ``bulks_watched``:
     whether one counts the frames that drivers take (InterfaceCounters.bulks), ``miscounted``: whether several threads send while
     only the drivers count, which lose some then (labkit.observe.bulk).
@@ -98,6 +101,7 @@ class Sample:
     unsent: Mapping[FailureKey, int] | None
     generated: Mapping[str, int]
     discarded: Mapping[str, int]
+    sockets: Mapping[str, SocketCounters]
     bulks_watched: bool
     miscounted: bool
     notes: tuple[str, ...] = field(default_factory=tuple)

@@ -106,6 +106,29 @@ _LOSSES = {
         "The CPU's thread took packets out slower than they came: give its slot a longer queue, or use more CPUs.",
     ),
     "cpumap ENOMEM": Words("no memory on the CPU", "abort", "The kernel had no memory for an skb."),
+    "xsk rx_ring_full": Words(
+        "the socket's receive ring was full",
+        "drop",
+        "The program takes packets out slower than they come, or not at all: rx_ring_full.",
+    ),
+    "xsk rx_fill_ring_empty_descs": Words(
+        "fill ring empty",
+        "drop",
+        "The kernel found no empty frame to copy the packet into: give frames back to the fill ring sooner, or use more "
+        "(rx_dropped and rx_fill_ring_empty_descs).",
+    ),
+    "xsk rx_dropped": Words(
+        "too long for a frame of the memory",
+        "abort",
+        "The packet is longer than a frame of the AF_XDP memory has room for: use frames of 4096 bytes, or less headroom "
+        "(rx_dropped).",
+    ),
+    "xsk tx_invalid_descs": Words(
+        "invalid descriptor",
+        "abort",
+        "The transmit ring named something that is no piece of one frame of the memory: the kernel takes it out, and tells "
+        "nobody but this counter (tx_invalid_descs).",
+    ),
     "rx drops (driver)": Words(
         "dropped by the driver",
         "abort",
@@ -159,9 +182,12 @@ _REFUSALS = {
     "EOPNOTSUPP": "The peer can't take redirected frames: a veth wants a native program or GRO there.",
     "ENETDOWN": "The interface to send from is down: bring it up.",
     "EMSGSIZE": "The frame is longer than the MTU of the interface to send from allows: raise that, or send shorter frames.",
-    "ENXIO": "The peer is down, or has no receive ring: it wants a native program or GRO.",
-    "EINVAL": "There is no interface of that index in the namespace where the packet was received.",
+    "ENXIO": "The peer is down, or has no receive ring: it wants a native program or GRO. (Or an AF_XDP socket isn't bound.)",
+    "EINVAL": "There is no interface of that index in the namespace where the packet was received. (Or the AF_XDP socket in "
+    "the slot is bound to another interface or queue.)",
     "ENOSPC": "The CPU's queue was full: give its slot a longer one.",
+    "ENOBUFS": "The AF_XDP socket's receive ring was full.",
+    "ENOMEM": "The AF_XDP socket's fill ring was empty.",
     "EOVERFLOW": "The program left no room before the packet for the kernel's own notes.",
 }
 

@@ -1,13 +1,15 @@
-"""Maps that a redirect sends packets by: devices (devmap) and CPUs (cpumap), each slot with a program if one wants."""
+"""Maps that a redirect sends packets by: devices (devmap), CPUs (cpumap), each slot with a program if one wants; sockets."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
+import weakref
 from collections.abc import Callable, Mapping
 from operator import index
 from struct import Struct
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from typing import Any, ClassVar, NoReturn, Protocol, runtime_checkable
 
 from labkit.errors import MapError
 from labkit.kernel.btf import Btf
@@ -19,7 +21,7 @@ from labkit.program.ring import RingMap
 from labkit.program.spec import MapSpec
 from labkit.uapi import AttachType, MapType
 
-__all__ = ["CpuMap", "DeviceMap", "map_class"]
+__all__ = ["CpuMap", "DeviceMap", "SocketMap", "map_class"]
 
 _MOST_WAITING = 16384  # cpu_map_alloc_elem's bound on qsize, kernel/bpf/cpumap.c
 _U32 = Struct("=I")
@@ -43,6 +45,17 @@ class Loaded(Protocol):
     name: str
     fd: int
     expected_attach_type: int
+
+
+@runtime_checkable
+class Receiver(Protocol):
+    """What a socket map needs of an AF_XDP socket: ``noted`` is told of each slot that it comes to be in."""
+
+    @property
+    def where(self) -> str: ...
+    @property
+    def fd(self) -> int: ...
+    def noted(self, sockets: SocketMap, slot: int) -> None: ...
 
 
 class _TargetMap(Map):
@@ -87,6 +100,14 @@ class _TargetMap(Map):
                 slot,
                 f"The map {self.name} holds no programs.",
                 f"declare it with {self._programs_macro}(name, entries)",
+            )
+        device = getattr(program, "device", None)
+        if device is not None:
+            raise self._wrong(
+                slot,
+                f"{program.name} is bound to {device.where}: it runs in that device's driver, not from a map.",
+                "load it without device=; what the driver knows can be asked for at the entry alone, and put before "
+                "the packet for those who come later (bpf_xdp_adjust_meta)",
             )
         if program.expected_attach_type != self._attach_type:
             wanted = f"AttachType.{self._attach_type.name}"
@@ -209,8 +230,47 @@ class CpuMap(_TargetMap):
         raise self._wrong(key, message, remedy, error.errno) from error
 
 
+class SocketMap(Map):
+    """An xskmap: ``sockets[0] = xsk`` gives what is redirected to slot 0 to an AF_XDP socket. It can't be read back.
+
+    A socket takes packets of the interface and queue that it is bound to, and no others: the slot is the queue's number by
+    custom only.
+    """
+
+    _held: ClassVar[dict[tuple[int, int], weakref.ref[Receiver]]] = {}  # by the map's id and the slot
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Give slot ``key`` to the socket ``value``. Raises MapError."""
+        on = f"{self.name} (xskmap), slot {key!r}"
+        if isinstance(key, int) and not 0 <= key < self.spec.max_entries:
+            most = self.spec.max_entries
+            message, remedy = f"The map {self.name} has no slot {key}.", f"it has {most}: 0 to {most - 1}"
+            raise MapError(message, tried="to write an entry", on=on, remedy=remedy)
+        if not isinstance(value, Receiver):
+            message = f"{value!r} is no AF_XDP socket."
+            remedy = f'give one, as in {self.name}[0] = lk.xsk.XskSocket(server["eth0"]); del {self.name}[0] empties'
+            raise MapError(message, tried="to write an entry", on=on, remedy=remedy)
+        self._write(key, _U32.pack(value.fd))
+        self._held[self.id, key] = weakref.ref(value)
+        value.noted(self, key)
+
+    def __delitem__(self, key: Any) -> None:
+        super().__delitem__(key)
+        self._held.pop((self.id, key), None)
+
+    def empty(self, slot: int, of: Receiver) -> bool:
+        """Empty ``slot`` where it is still the socket ``of`` that has it: whether it was."""
+        held = self._held.get((self.id, slot))
+        if held is None or held() is not of:
+            return False
+        del self._held[self.id, slot]
+        with contextlib.suppress(KeyError):
+            del self[slot]
+        return True
+
+
 def map_class(kind: MapType) -> type[Map]:
     """The class for maps of this type."""
     if kind in (MapType.DEVMAP, MapType.DEVMAP_HASH):
         return DeviceMap
-    return {MapType.CPUMAP: CpuMap, MapType.RINGBUF: RingMap}.get(kind, Map)
+    return {MapType.CPUMAP: CpuMap, MapType.RINGBUF: RingMap, MapType.XSKMAP: SocketMap}.get(kind, Map)
