@@ -1,4 +1,4 @@
-"""The ``labkit`` command: doctor, demo, bench, labs, shell, clean, progress."""
+"""The ``labkit`` command: doctor, demo, bench, analyse, labs, shell, clean, progress."""
 
 from __future__ import annotations
 

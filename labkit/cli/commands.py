@@ -7,7 +7,7 @@ import warnings
 
 from labkit.cli.output import print_json, table, tell
 
-__all__ = ["bench", "clean", "demo", "doctor", "labs", "progress_export", "sandbox", "shell"]
+__all__ = ["analyse", "bench", "clean", "demo", "doctor", "labs", "progress_export", "sandbox", "shell"]
 
 
 def doctor(arguments: argparse.Namespace) -> int:
@@ -43,6 +43,18 @@ def bench(arguments: argparse.Namespace) -> int:
         print_json({name: result.as_dict() for name, result in results.items()})
     else:
         print("\n\n".join(f"{name}: {result}" for name, result in results.items()))
+    return 0
+
+
+def analyse(arguments: argparse.Namespace) -> int:
+    """``labkit analyse FILE``: 0 for every answer; what can't be analysed is an error."""
+    from labkit.analysis import analyse
+
+    reports = analyse(arguments.file, arguments.function)
+    if arguments.json:
+        print_json({"file": arguments.file, "programs": [report.as_dict() for report in reports]})
+    else:
+        print(reports)
     return 0
 
 

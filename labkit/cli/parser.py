@@ -68,6 +68,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     verb.set_defaults(command=commands.bench)
 
+    verb = verbs.add_parser(
+        "analyse", parents=[json], help="tell of each bpf_redirect_map of a program whether it is a tail call"
+    )
+    verb.add_argument("file", metavar="FILE", help="a C file as the lessons have them, or an object file of clang's")
+    verb.add_argument("--function", metavar="NAME", help="look at this one alone (default: every program in the file)")
+    verb.set_defaults(command=commands.analyse)
+
     verb = verbs.add_parser("labs", parents=[json], help="list the labs of this machine and how to enter their hosts")
     verb.set_defaults(command=commands.labs)
 
