@@ -64,6 +64,12 @@ def load(
     )
     if device is not None:
         _check_interface(lab, device, "to load a program for a device")
+        _check(
+            type == ProgType.XDP,
+            "a type of program that can be bound to a device",
+            ProgType(type).name,
+            "only XDP programs can ask a driver for hints: leave type= out, or device=",
+        )
         flags |= ProgFlag.XDP_DEV_BOUND_ONLY
     job: Callable[[], Program] = partial(
         load_program,
@@ -78,6 +84,7 @@ def load(
     )
     program = device.run(job) if device is not None else job()
     program.attacher = lab._attach
+    program.device = device
     lab.programs.append(program)
     if lab.closed:  # by another thread, which may have gone through the programs already
         program.close()

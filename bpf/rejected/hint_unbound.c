@@ -4,11 +4,7 @@
  *
  * The verifier says: "metadata kfuncs require device-bound program"
  */
-#include <uapi/linux/bpf.h>
-
-/* A kernel function (kfunc): the number stands for it until the program is loaded. */
-static int (*bpf_xdp_metadata_rx_timestamp)(const struct xdp_md *ctx,
-					    u64 *timestamp) = (void *)1000001;
+#include "common/hints.h"
 
 int hint_unbound(struct xdp_md *ctx)
 {

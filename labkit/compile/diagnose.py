@@ -25,6 +25,8 @@ _NOISE = re.compile(  # instructions, states of registers, statistics
     r"callee:|returning from|propagating|max_states|Live regs|-- BEGIN|-- END)"
 )
 
+_TELLING = re.compile(r"-W(?:return-type|incompatible-pointer-types)\b")  # warnings that explain a refusal
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -70,7 +72,7 @@ def verifier_error(spec: ProgramSpec, function: FunctionSpec, errno: int | None,
     left_out = summary.lines - bool(summary.said)
     if left_out > 0:
         detail.append(f"({left_out} {'line' if left_out == 1 else 'lines'} of the log left out: see .log)")
-    detail += [f"clang had warned: {text}" for text in spec.warnings if "-Wreturn-type" in text]
+    detail += [f"clang had warned: {text}" for text in spec.warnings if _TELLING.search(text)]
     return VerifierError(
         f"the verifier refuses {function.name}" + (f" ({place.file}:{place.line})" if place else "") + f": {said}",
         said=summary.said,

@@ -278,6 +278,22 @@ VERIFIER: tuple[Entry, ...] = (
         "argument of most helpers is ctx itself",
     ),
     (
+        r"invalid read from stack R(\d) off=-([1-3](?= size=4)|[1-7](?= size=8)) size=(\d)",
+        "argument {0} of the call should be the address of {2} bytes, and its variable has {1}: it is of a smaller type",
+        "give it a variable of the type that the declaration says: bpf/common/hints.h for what drivers know, "
+        "bpf-helpers(7) for helpers",
+    ),
+    (
+        r"Possibly NULL pointer passed to trusted arg(\d)",
+        "the kernel function is to write its answer where argument {0} (counted from 0) points, and that may be nowhere",
+        "hand the address of a variable; check the result of a map look-up first: if (!value) return XDP_PASS",
+    ),
+    (
+        r"arg#0 expected pointer to ctx, but got (\w+)",
+        "the first argument of this kernel function is the packet's context, and something else was given ({0})",
+        "hand it ctx as it came",
+    ),
+    (
         r"invalid (?:indirect )?read from stack|invalid indirect read|invalid read from stack",
         "a variable is used, or its address handed over, before all of it was set; padding in a structure counts",
         "set it when declaring it: struct key key = {{}};",

@@ -39,6 +39,9 @@ DEMOS = {
         Demo("overrun", "two senders against one ring of 256 frames, through a redirect", "labkit.demo.overrun"),
         Demo("tx-no-peer", "XDP_TX for every frame, and nobody takes them back: ENXIO", "labkit.demo.tx_no_peer"),
         Demo("cpumap", "frames shared out over CPUs, with a program on each", "labkit.demo.cpumap"),
+        Demo("metadata", "a note in front of each frame, read by the next host's program", "labkit.demo.metadata"),
+        Demo("hints", "a program bound to its device asks the driver for every packet's hash", "labkit.demo.hints"),
+        Demo("generic-hints", "metadata that says which format it is, decoded by BTF", "labkit.demo.generic_hints"),
     )
 }
 

@@ -19,11 +19,17 @@ _ERRNOS = {"EOPNOTSUPP", *errno.errorcode.values()}  # of two names for one numb
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The demo's name, what the sender says, and what became of every packet."""
+    """The demo's name, what the sender says, and what became of every packet.
+
+    Where a demo has a consumer of metadata: ``decoded`` packets whose metadata it read and found right, ``foreign`` those
+    that came without metadata that it knows; else None, and not shown.
+    """
 
     demo: str
     report: TrafficReport
     ledger: Ledger
+    decoded: int | None = None
+    foreign: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; ``seconds`` and ``pps`` are the sender's. What the kernel refused is in ``losses`` by its errno's name."""
@@ -39,10 +45,18 @@ class DemoResult:
             "rows": [asdict(row) for row in ledger.rows],
             "seconds": round(self.report.seconds, 6),
             "pps": round(self.report.pps),
+            **self._consumed(),
         }
 
+    def _consumed(self) -> dict[str, int]:
+        """What the consumer of metadata counted, where there is one."""
+        counts = {"decoded": self.decoded, "foreign": self.foreign}
+        return {name: packets for name, packets in counts.items() if packets is not None}
+
     def __str__(self) -> str:
-        return f"{self.report}\n\n{self.ledger}"
+        counts = ", ".join(f"{packets:,} {name}" for name, packets in self._consumed().items())
+        metadata = f"\n\nmetadata, by its consumer: {counts}" if counts else ""
+        return f"{self.report}\n\n{self.ledger}{metadata}"
 
 
 def _by_errno(losses: Mapping[str, int]) -> dict[str, int]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import IntFlag
 from typing import Any
 
-__all__ = ["DeviceFeatures", "NetdevSocket", "RxMetadata", "XdpFeature"]
+__all__ = ["DeviceFeatures", "NetdevSocket", "RssHash", "RxMetadata", "XdpFeature"]
 
 _NETLINK_GENERIC = 16  # include/uapi/linux/netlink.h
 _NLM_F_REQUEST, _NLMSG_ERROR = 1, 2
@@ -46,6 +46,20 @@ class RxMetadata(IntFlag):
     TIMESTAMP = 1 << 0
     HASH = 1 << 1
     VLAN_TAG = 1 << 2
+
+
+class RssHash(IntFlag):
+    """``enum xdp_rss_hash_type``, include/net/xdp.h: what went into a packet's hash; no bit where the driver doesn't say."""
+
+    L3_IPV4 = 1 << 0
+    L3_IPV6 = 1 << 1
+    L3_DYNHDR = 1 << 2
+    L4 = 1 << 3
+    L4_TCP = 1 << 4
+    L4_UDP = 1 << 5
+    L4_SCTP = 1 << 6
+    L4_IPSEC = 1 << 7
+    L4_ICMP = 1 << 8
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ class Link:
                 on=interface.where,
                 remedy='use mode="native" (in the driver) or mode="generic" (in the stack, for every device)',
             )
+        _check_bound(program, interface, f"to attach {program.name} ({mode})")
         found = interface.xdp()
         if found is not None:
             raise _occupied(interface, found, errno.EBUSY)
@@ -129,6 +130,10 @@ class Link:
                 on=self.interface.where,
                 remedy="give what lab.load(…) of the same lab returned",
             )
+        tried = f"to replace {self.program.name} by {program.name} ({self.mode})"
+        _check_bound(program, self.interface, tried)
+        if program.device is not None and self.mode == "generic":  # the kernel wouldn't mind: see _check_bound
+            raise _bound_in_generic_mode(program, self.interface, tried, None)
         self._owner.link_replacing(self, program)
         try:
             bpf.link_update(self._fd, program.fd)
@@ -174,6 +179,33 @@ def _occupied(interface: AttachPoint, found: Attached, number: int) -> AttachErr
     )
 
 
+def _check_bound(program: Program, interface: AttachPoint, tried: str) -> None:
+    """Raise AttachError for a program that is bound to another device than ``interface``.
+
+    The kernel's own check can't be relied on: it lets any bound program pass where some program is bound to this device,
+    too (bpf_offload_dev_match, kernel/bpf/offload.c), and a swap isn't checked at all (bpf_xdp_link_update, net/core/dev.c).
+    """
+    if program.device is not None and program.device.where != interface.where:
+        raise AttachError(
+            f"{program.name} is bound to {program.device.where}: it asks that device's driver, and runs nowhere else.",
+            tried=tried,
+            on=interface.where,
+            detail="in the kernel's words, where it notices: Program bound to different device",
+            remedy="load it for this one too: lab.load(spec, device=…, maps=program.maps) shares its maps",
+        )
+
+
+def _bound_in_generic_mode(program: Program, interface: AttachPoint, tried: str, number: int | None) -> AttachError:
+    return AttachError(
+        f"{program.name} is bound to {interface.where}: it asks the driver, and generic mode runs outside of it.",
+        tried=tried,
+        on=interface.where,
+        errno=number,
+        detail="in the kernel's words: Can't attach device-bound programs in generic mode",
+        remedy='attach with mode="native"',
+    )
+
+
 def _not_attached(program: Program, interface: AttachPoint, mode: Mode, error: OSError) -> AttachError | PrivilegeError:
     number = error.errno or 0
     if number == errno.EPERM:
@@ -203,8 +235,8 @@ def _not_attached(program: Program, interface: AttachPoint, mode: Mode, error: O
             f"{program.name} was loaded for {AttachType(program.expected_attach_type).name}: to run from a map's slot."
         )
         remedy = "write it into one, as ports[0] = interface, program; or load it without expected_attach_type"
-    elif number == errno.EINVAL:
-        remedy = "a program bound to a device runs only on that device, in native mode"
+    elif number == errno.EINVAL and program.device is not None and mode == "generic":
+        return _bound_in_generic_mode(program, interface, f"to attach {program.name} ({mode})", number)
     return AttachError(
         message, tried=f"to attach {program.name} ({mode})", on=interface.where, errno=number, remedy=remedy
     )

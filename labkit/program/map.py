@@ -192,8 +192,12 @@ class Map:
             errno.EINVAL: "check that this kind of map allows it",
             errno.EOPNOTSUPP: "maps of this kind can't be read from user space",
         }.get(error.errno or 0, "check the key and the value against the C declaration")
+        message = f"The map {self.name} would not {verb} entry {key!r}."
+        if self.spec.type is MapType.PROG_ARRAY and error.errno == errno.EINVAL:
+            message = f"The map {self.name} does not take this program for entry {key!r}."
+            remedy = "its programs must be of one type with those that call them, and bound to no device"
         return MapError(
-            f"The map {self.name} would not {verb} entry {key!r}.",
+            message,
             tried=f"to {verb} an entry",
             on=f"{self.name} ({self.spec.type.name.lower()})",
             errno=error.errno,

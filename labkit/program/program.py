@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import errno
 import os
+import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -59,6 +60,7 @@ class Program:
         self._last_verdicts: dict[str, int] | None = None
         self._watches: list[Watch] = []
         self.attacher: Callable[[Program, Any, Any], Any] | None = None
+        self.device: Any | None = None  # the interface that it is bound to
 
     @property
     def name(self) -> str:
@@ -227,8 +229,8 @@ def _load(
         except OSError as again:
             if again.errno in _NOT_THE_VERIFIER:
                 raise
-            if ifindex and in_sandbox() and not log.value:
-                raise _not_bound(function, again.errno or 0) from again
+            if ifindex and not log.value:
+                raise _not_bound(function, ifindex, again.errno or 0) from again
             raise explain(spec, function, again.errno or 0, log.value.decode(errors="replace")) from again
     finally:
         if debug is not None:
@@ -268,11 +270,23 @@ def _no_privilege(command: str, function: FunctionSpec) -> LabError:
     )
 
 
-def _not_bound(function: FunctionSpec, number: int) -> FeatureError:
-    return FeatureError(
-        "In a sandbox the kernel binds no program to a device, so there are no metadata hints.",
-        tried="BPF_PROG_LOAD with a BPF token",
-        on=function.name,
-        errno=number,
-        remedy="./env/lab --root can; labkit doctor tells what else stays outside a sandbox",
+def _not_bound(function: FunctionSpec, ifindex: int, number: int) -> LabError:
+    """The kernel refused to bind a program to a device, before its verifier looked at it."""
+    if in_sandbox():
+        return FeatureError(
+            "In a sandbox the kernel binds no program to a device, so there are no metadata hints.",
+            tried="BPF_PROG_LOAD with a BPF token",
+            on=function.name,
+            errno=number,
+            remedy="./env/lab --root can; labkit doctor tells what else stays outside a sandbox",
+        )
+    message, remedy = (
+        "The kernel binds this program to no device.",
+        "metadata hints need Linux 6.3 or later; labkit doctor tells whether they are there",
     )
+    try:
+        socket.if_indextoname(ifindex)
+    except OSError:
+        message = f"The device that {function.name} is to be bound to is gone."
+        remedy = "make the lab again (run the cell that calls lk.Lab(…)), and load the program for the new one"
+    return FeatureError(message, tried="to bind a program to a device", on=function.name, errno=number, remedy=remedy)

@@ -10,12 +10,13 @@ from labkit.kernel.btf import Kind, kernel_btf
 from labkit.program.map import Map
 from labkit.program.spec import INSTRUCTION_BYTES, FunctionSpec
 
-__all__ = ["relocated"]
+__all__ = ["relocated", "resolve_functions"]
 
 _PSEUDO_MAP_FD, _PSEUDO_KFUNC_CALL = 1, 2  # include/uapi/linux/bpf.h
 _CALL = 0x85  # BPF_JMP | BPF_CALL
 
-# Placeholder numbers in the C text stand for kernel functions: bpf/common/hints.h declares them from here upwards.
+# Placeholder numbers in the C text stand for kernel functions: bpf/common/hints.h declares them by these numbers. Another
+# function is a line here and a declaration in a header.
 _KFUNC_PLACEHOLDERS = {
     1000001: "bpf_xdp_metadata_rx_timestamp",
     1000002: "bpf_xdp_metadata_rx_hash",
@@ -30,12 +31,12 @@ def relocated(function: FunctionSpec, maps: Mapping[str, Map]) -> bytes:
         at = index * INSTRUCTION_BYTES
         code[at + 1] = (code[at + 1] & 0x0F) | _PSEUDO_MAP_FD << 4
         struct.pack_into("=i", code, at + 4, maps[name].fd)
-    _resolve_kfuncs(code, function.name)
+    resolve_functions(code, function.name)
     return bytes(code)
 
 
-def _resolve_kfuncs(code: bytearray, caller: str) -> None:
-    """Bind calls of kernel functions to their BTF ids (BCC knows helpers only)."""
+def resolve_functions(code: bytearray, caller: str) -> None:
+    """Bind calls of kernel functions to their BTF ids, in place (BCC knows helpers only). Raises FeatureError."""
     for at in range(0, len(code), INSTRUCTION_BYTES):
         number = struct.unpack_from("=i", code, at + 4)[0]
         if code[at] != _CALL or code[at + 1] >> 4 or number not in _KFUNC_PLACEHOLDERS:
@@ -48,7 +49,7 @@ def _resolve_kfuncs(code: bytearray, caller: str) -> None:
                 f"This kernel has no function {name} for XDP programs.",
                 tried="to load a program that calls it",
                 on=caller,
-                remedy="metadata hints need Linux 6.3 or later, with BTF",
+                remedy="metadata hints need Linux 6.3 or later (6.8 for the VLAN tag), with BTF",
             ) from error
         code[at + 1] = (code[at + 1] & 0x0F) | _PSEUDO_KFUNC_CALL << 4
         struct.pack_into("=i", code, at + 4, ident)

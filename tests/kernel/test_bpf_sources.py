@@ -10,8 +10,9 @@ import pytest
 from labkit.compile import compile_source
 from labkit.compile.diagnose import verifier_error
 from labkit.errors import CompileError, VerifierError
+from labkit.kernel.probes import device
 from labkit.program import load_program
-from labkit.uapi import ProgType
+from labkit.uapi import ProgFlag, ProgType
 
 BPF = Path(__file__).resolve().parents[2] / "bpf"
 REJECTED = sorted((BPF / "rejected").glob("*.c"))
@@ -40,10 +41,23 @@ def program_type(source: str, function: str) -> ProgType:
 def test_loads(file: Path) -> None:
     spec = compile_source(path=file)
     assert spec.warnings == ()
-    for name in spec.functions:
-        with load_program(spec, name, explain=verifier_error, type=program_type(spec.source, name)) as program:
-            assert program.id > 0
-            assert program.name == name
+
+    def load(flags: int = 0, ifindex: int = 0) -> None:
+        for name in spec.functions:
+            kind = program_type(spec.source, name)
+            with load_program(spec, name, explain=verifier_error, type=kind, flags=flags, ifindex=ifindex) as program:
+                assert program.id > 0
+                assert program.name == name
+
+    def load_for_a_device() -> None:
+        with device.veth_pair() as ifindex:
+            load(ProgFlag.XDP_DEV_BOUND_ONLY, ifindex)
+
+    if '"common/hints.h"' in spec.source:
+        with device.namespace() as thread:
+            thread.run(load_for_a_device)
+    else:
+        load()
 
 
 @pytest.mark.parametrize("file", REJECTED, ids=names(REJECTED))
