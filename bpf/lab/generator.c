@@ -35,8 +35,17 @@ struct headers {
 			((u16 *)data)[i] = ((u16 *)headers->words)[i]; \
 	} while (0)
 
+#define META_WORDS 54	/* of four bytes; the same number is in labkit/traffic/generator.py */
+
+/* What goes before each frame: count words. */
+struct metadata {
+	u32 count;
+	u32 words[META_WORDS];
+};
+
 BPF_DEVMAP(out, 1);
 BPF_ARRAY(wanted, struct headers, 1);
+BPF_ARRAY(metadata, struct metadata, 1);
 BPF_ARRAY(flow_config, struct flow_config, 1);
 BPF_PERCPU_ARRAY(flow_count, u64, 1);
 
@@ -68,8 +77,34 @@ static __always_inline void restore(struct xdp_md *ctx)
 	RESTORE_UP_TO(AFTER_IP + sizeof(struct tcphdr), AFTER_IP + sizeof(struct udphdr));
 }
 
+/*
+ * The metadata likewise. How long it is the kernel restores by itself, from what user space gave; a receiver's program
+ * may have written other words there.
+ */
+static __always_inline void restore_metadata(struct xdp_md *ctx)
+{
+	u32 *meta = (void *)(long)ctx->data_meta, *data = (void *)(long)ctx->data;
+	u32 i, zero = 0;
+	struct metadata *wanted_metadata = metadata.lookup(&zero);
+
+	if (!wanted_metadata)
+		return;
+	for (i = 0; i < META_WORDS; i++) {
+		if (i >= wanted_metadata->count || meta + i + 1 > data)
+			return;
+		meta[i] = wanted_metadata->words[i];
+	}
+}
+
 int generate(struct xdp_md *ctx)
 {
+	restore(ctx);
+	return out.redirect_map(0, 0);
+}
+
+int generate_meta(struct xdp_md *ctx)
+{
+	restore_metadata(ctx);
 	restore(ctx);
 	return out.redirect_map(0, 0);
 }
@@ -88,7 +123,7 @@ static __always_inline u16 checksum_after(u16 check, u16 old, u16 new)
  * The same with the source port of UDP or TCP going round, and the checksum
  * with it. IPv4 without options; anything else is sent as it is.
  */
-int generate_flows(struct xdp_md *ctx)
+static __always_inline int send_flows(struct xdp_md *ctx)
 {
 	void *data, *data_end;
 	struct flow_config *config;
@@ -127,4 +162,15 @@ int generate_flows(struct xdp_md *ctx)
 	*ports = port;
 send:
 	return out.redirect_map(0, 0);
+}
+
+int generate_flows(struct xdp_md *ctx)
+{
+	return send_flows(ctx);
+}
+
+int generate_flows_meta(struct xdp_md *ctx)
+{
+	restore_metadata(ctx);
+	return send_flows(ctx);
 }

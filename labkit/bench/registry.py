@@ -39,7 +39,9 @@ BENCHMARKS = {
         Benchmark("ledger", "all counters of a lab read: the lab, and `ip -s link`", "labkit.bench.ledger"),
         Benchmark("redirect", "a router: device map, index, generic XDP, the kernel's own", "labkit.bench.redirect"),
         Benchmark("cpumap", "work on another CPU, on the same, without a CPU map", "labkit.bench.cpumap"),
+        Benchmark("hints", "metadata: what it saves the stack, and what it costs", "labkit.bench.hints"),
         Benchmark("observe", "a redirect: unwatched, and with three observers", "labkit.bench.observe"),
+        Benchmark("xsk", "packets to a program and from it: AF_XDP, AF_PACKET", "labkit.bench.xsk"),
         Benchmark("sandbox", "packets sent: in a sandbox, as root; and the time to open one", "labkit.bench.sandbox"),
     )
 }

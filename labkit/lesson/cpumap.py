@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from labkit.compile import compile_source
 from labkit.compile.source import lesson_directory
@@ -18,7 +19,7 @@ from labkit.lesson.workshop import LONGEST_QUEUE, numbered_cpus
 from labkit.traffic.raw import frame_socket
 from labkit.uapi import AttachType, MapType, XdpAction
 
-__all__ = ["SPREAD_FLOWS"]
+__all__ = ["SPREAD_FLOWS", "Landing", "Spread", "missing_maps"]
 
 _COPIES, _FLOWS = 7, 64
 _PATIENCE_S = 5.0
@@ -64,7 +65,7 @@ class Spread:
     A program can't be seen to choose where there is one CPU only: then it is told of two, and the second slot is empty.
     """
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Any) -> None:
         self._trial = trial
         self._cpus = numbered_cpus()
         self.count = max(2, len(self._cpus))
@@ -161,7 +162,7 @@ def _flow(number: int, at: int) -> bytes:
 
 
 def _run_spread(trial: Trial) -> list[Row]:
-    missing = _missing_maps(trial)
+    missing = missing_maps(trial)
     if missing:
         return missing
     with Spread(trial) as spread:
@@ -183,7 +184,8 @@ def _run_spread(trial: Trial) -> list[Row]:
     return rows
 
 
-def _missing_maps(trial: Trial) -> list[Row]:
+def missing_maps(trial: Any) -> list[Row]:
+    """A row for each map of ``Spread`` that the program on trial doesn't have, or has as another kind."""
     rows = []
     for name, kind in (("cpus", MapType.CPUMAP), ("cpus_in_use", MapType.ARRAY)):
         held = trial.program.maps.get(name)

@@ -7,12 +7,12 @@ interface's driver; on a veth pair they enter the peer's receive ring as frames 
 from __future__ import annotations
 
 import os
+import struct
 import threading
 import time
 from bisect import bisect_left
 from collections import Counter
 from functools import partial
-from typing import Any
 
 from labkit.compile import compile_source
 from labkit.compile.diagnose import verifier_error
@@ -22,19 +22,24 @@ from labkit.interface import Interface
 from labkit.kernel import bpf
 from labkit.kernel.cpus import current_cpu
 from labkit.program.program import Program, load_program
-from labkit.traffic.checks import check_interface, check_number, check_whole
+from labkit.traffic.generated import (
+    LARGEST_FRAME,
+    MOST_METADATA,
+    MOST_PACKETS,
+    SMALLEST_FRAME,
+    check_generator,
+    metadata_before,
+    refused,
+    sized,
+)
 from labkit.traffic.parking import Parking
 from labkit.traffic.report import TrafficReport
 from labkit.uapi import TestRunFlag
 
 __all__ = ["LARGEST_FRAME", "SMALLEST_FRAME", "Generator", "generate"]
 
-SMALLEST_FRAME = 14  # ETH_HLEN
-# One page less headroom, struct skb_shared_info and struct xdp_page_head: bpf_prog_test_run_xdp, net/bpf/test_run.c.
-LARGEST_FRAME = os.sysconf("SC_PAGE_SIZE") - 256 - 320 - 112
-_TRIED = "to generate traffic"
-_MOST_PACKETS = 10_000_000_000
 _RESTORED = 64  # bytes at the beginning of the frame that are written anew each time, bpf/lab/generator.c
+_META_WORDS = MOST_METADATA // 4  # of four bytes, bpf/lab/generator.c
 _BESIDES_MTU = 14 + 4  # bytes a frame may be longer than the MTU: Ethernet header and VLAN tag (xdp_ok_fwd_dev)
 _CHUNK_S = 0.005  # how long one burst should take: short, so that readers of counters wait little
 _FEWEST, _MOST = 4096, 1 << 20  # frames a burst at full speed: a burst costs some 50 µs beside its frames
@@ -50,15 +55,28 @@ def generate(
     threads: int = 1,
     batch: int = 64,
     size: int | None = None,
+    metadata: bytes = b"",
+    prepare: bool = True,
 ) -> TrafficReport:
     """Send ``packets`` copies of ``frame`` out of ``interface`` and report; returns when all are sent.
 
     ``rate_pps`` limits the rate (None: as fast as it goes); ``flows`` varies the UDP or TCP source port over so many
     values; ``threads`` share the packets; ``batch`` frames are handled at a time (1 to 256); ``size`` pads or
-    cuts the frame to so many bytes. Raises TrafficError.
+    cuts the frame to so many bytes. ``metadata`` goes before each frame, where the receiver's XDP program finds it, as
+    from a card that had written it there. With ``prepare=False`` the receiver is left as it is: then it wants a native
+    program, or GRO, to take the frames at all. Raises TrafficError.
     """
     source = Generator(
-        interface, frame, packets, rate_pps=rate_pps, flows=flows, threads=threads, batch=batch, size=size
+        interface,
+        frame,
+        packets,
+        rate_pps=rate_pps,
+        flows=flows,
+        threads=threads,
+        batch=batch,
+        size=size,
+        metadata=metadata,
+        prepare=prepare,
     )
     source.start()
     return source.wait()
@@ -79,13 +97,17 @@ class Generator:
         threads: int = 1,
         batch: int = 64,
         size: int | None = None,
+        metadata: bytes = b"",
+        prepare: bool = True,
     ) -> None:
-        _check(interface, packets, seconds, rate_pps, flows, threads, batch)
+        check_generator(interface, packets, seconds, rate_pps, flows, threads, batch)
         self.interface = interface
-        self.frame = _sized(frame, size)
+        self.frame = sized(frame, size)
+        self.metadata = metadata_before(metadata)
         self.packets = packets
         self.seconds, self.rate_pps, self.flows, self.threads, self.batch = seconds, rate_pps, flows, threads, batch
-        self._left = packets if packets is not None else _MOST_PACKETS
+        self._prepare = prepare
+        self._left = packets if packets is not None else MOST_PACKETS
         self._sent = 0
         self._failures: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -100,14 +122,7 @@ class Generator:
         """Start sending. Raises TrafficError where it runs already."""
         if self._workers:
             raise TrafficError("This generator has been started already.", tried="to start it", remedy="make a new one")
-        self._check_way()
-        prepare_receiver(self.interface.peer)
-        try:
-            self._program = self._load()
-            self._parking = Parking(self._program)
-        except BaseException:
-            self._release()
-            raise
+        self.make_ready()
         if self.threads > 1:
             self.interface.host.lab.count_bulks()
         cpus = sorted(os.sched_getaffinity(0))
@@ -120,16 +135,26 @@ class Generator:
             self._workers.append(thread)
         return self
 
+    def make_ready(self) -> None:
+        """Load what ``burst`` needs. Raises TrafficError where the way is closed."""
+        self._check_way()
+        if self._prepare:
+            prepare_receiver(self.interface.peer)
+        try:
+            self._program = self._load()
+            self._parking = Parking(self._program)
+        except BaseException:
+            self.release()
+            raise
+
     def _check_way(self) -> None:
         """What a redirect would refuse frame by frame, refused once and in words."""
         for each in (self.interface, self.interface.peer):
             if not each.up:
-                raise _refused(
-                    f"{each.where} is down.", f'bring it up: lab["{each.host.name}"]["{each.name}"].set_up()'
-                )
+                raise refused(f"{each.where} is down.", f'bring it up: lab["{each.host.name}"]["{each.name}"].set_up()')
         most = self.interface.mtu + _BESIDES_MTU
         if len(self.frame) > most:
-            raise _refused(
+            raise refused(
                 f"A frame of {len(self.frame)} bytes does not fit {self.interface.where}, MTU {self.interface.mtu}.",
                 f"use at most {most} bytes, or raise the MTU at both ends",
             )
@@ -137,13 +162,16 @@ class Generator:
     def _load(self) -> Program:
         spec = compile_source(path=lesson_directory() / "lab" / "generator.c")
         name = "generate_flows" if self.flows > 1 else "generate"
-        program = load_program(spec, name, explain=verifier_error)
+        program = load_program(spec, name + "_meta" * bool(self.metadata), explain=verifier_error)
 
         def aim() -> None:  # a devmap looks its interface up in the namespace of the writer
             program.maps["out"][0] = self.interface.ifindex
 
         self.interface.run(aim)
         program.maps["wanted"][0] = self.frame[:_RESTORED].ljust(_RESTORED, b"\0")
+        if self.metadata:
+            words = struct.unpack(f"={len(self.metadata) // 4}I", self.metadata)
+            program.maps["metadata"][0] = {"count": len(words), "words": [*words, *[0] * (_META_WORDS - len(words))]}
         if self.flows > 1:
             program.maps["flow_config"][0] = {"flows": self.flows, "base": 10_000}
         return program
@@ -167,7 +195,7 @@ class Generator:
                 break
             with board.chunk():
                 began = time.thread_time()  # what it cost, not how long others had the CPU meanwhile
-                number = self._burst(take)
+                number = self.burst(take)
                 took = time.thread_time() - began
                 sent = 0 if number else take
                 board.generated(self.interface.where, sent)
@@ -186,8 +214,8 @@ class Generator:
             self._left -= take
             return take
 
-    def _burst(self, packets: int) -> int:
-        """Send one burst; 0, or the kernel's errno."""
+    def burst(self, packets: int) -> int:
+        """Send one burst, on a thread of the interface's namespace; 0, or the kernel's errno."""
         assert self._program is not None
         try:
             bpf.prog_test_run(
@@ -196,6 +224,7 @@ class Generator:
                 repeat=packets,
                 flags=int(TestRunFlag.XDP_LIVE_FRAMES),
                 batch=self.batch,
+                metadata=self.metadata,
             )
         except OSError as error:
             return error.errno or -1
@@ -233,7 +262,7 @@ class Generator:
         for thread in self._workers:
             thread.join()
         self.interface.host.lab.traffic.ended(self)
-        self._release()
+        self.release()
         report = self.report
         if report.failed and not report.sent:
             raise TrafficError(
@@ -245,7 +274,8 @@ class Generator:
             )
         return report
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Let go of what ``make_ready`` loaded. Safe to call again."""
         if self._program is not None:
             self._program.close()
         if self._parking is not None:
@@ -269,31 +299,3 @@ def prepare_receiver(peer: Interface) -> None:
             "info",
             f"GRO switched on at {peer.where}: without it (or a native program) a veth takes no generated frames.",
         )
-
-
-def _sized(frame: Any, size: Any) -> bytes:
-    if not isinstance(frame, (bytes, bytearray, memoryview)):
-        raise _refused(f"{frame!r} is not a frame.", "give its bytes, as lk.udp(client, server) builds them")
-    if size is not None and (isinstance(size, bool) or not isinstance(size, int)):
-        raise _refused(f"{size!r} bytes is no frame size.", "give a whole number")
-    wanted = bytes(frame) if size is None else bytes(frame)[: max(size, 0)].ljust(size, b"\0")
-    if not SMALLEST_FRAME <= len(wanted) <= LARGEST_FRAME:
-        raise _refused(
-            f"A frame of {len(wanted)} bytes can't be generated.", f"use {SMALLEST_FRAME} to {LARGEST_FRAME} bytes"
-        )
-    return wanted
-
-
-def _check(interface: Any, packets: Any, seconds: Any, rate_pps: Any, flows: Any, threads: Any, batch: Any) -> None:
-    check_interface(interface, _TRIED)
-    for name, value, most in (("packets", packets, _MOST_PACKETS), ("flows", flows, 50_000), ("threads", threads, 16)):
-        if name != "packets" or value is not None:
-            check_whole(name, value, 1, most, _TRIED)
-    check_whole("batch", batch, 1, 256, _TRIED)
-    for name, value in (("seconds", seconds), ("rate_pps", rate_pps)):
-        if value is not None:
-            check_number(name, value, _TRIED)
-
-
-def _refused(message: str, remedy: str) -> TrafficError:
-    return TrafficError(message, tried=_TRIED, remedy=remedy)

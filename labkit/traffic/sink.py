@@ -17,7 +17,7 @@ from labkit.traffic.lifetime import close_with
 from labkit.traffic.receive_buffer import set_receive_buffer
 from labkit.traffic.waiting import Waiting, waiting_in
 
-__all__ = ["UdpSink"]
+__all__ = ["UdpSink", "drops_at"]
 
 _TRIED = "to open a UDP sink"
 # include/uapi/asm-generic/socket.h; SK_MEMINFO_DROPS is the ninth number, include/uapi/linux/sock_diag.h.
@@ -101,8 +101,7 @@ class UdpSink:
         """Datagrams the kernel dropped at this socket: no room, or a wrong checksum (SO_MEMINFO)."""
         with self._state:
             if not self.closed:
-                meminfo = self._socket.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36)
-                self._drops = struct.unpack("=9I", meminfo)[_MEMINFO_DROPS]
+                self._drops = drops_at(self._socket)
             return self._drops
 
     @property
@@ -195,6 +194,12 @@ class UdpSink:
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read" if self.read else "nobody reads"
         return f"<sink {self.where}: {self._received:,} received, {state}>"
+
+
+def drops_at(taken: socket.socket) -> int:
+    """Packets for this socket that it did not take, by its own count: no room, a wrong checksum, a filter."""
+    meminfo = taken.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36)
+    return int(struct.unpack("=9I", meminfo)[_MEMINFO_DROPS])
 
 
 def _any(queue: socket.socket) -> bool:

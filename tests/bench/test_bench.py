@@ -14,12 +14,14 @@ from labkit.bench import (
     cpumap,
     drop,
     generator,
+    hints,
     ledger,
     observe,
     redirect,
     sandbox,
     swap,
     topology,
+    xsk,
 )
 from labkit.bench.topology import _script
 from labkit.cli import main
@@ -54,6 +56,11 @@ def test_generator() -> None:
 
 def test_drop() -> None:
     check(drop.run(1, quiet, packets=50_021), "Mpps", "generic", "native_without_reading")
+
+
+def test_xsk() -> None:
+    found = check(xsk.run(1, quiet, packets=20_011), "Mpps", "af_packet")
+    assert 0 < found["also"]["share_of_what_was_redirected"] <= 1
 
 
 @pytest.mark.leaks("the compiler's child is a new one afterwards")
@@ -115,6 +122,15 @@ def test_observe() -> None:
     check(observe.run(1, quiet, packets=50_021), "Mpps", *observers)
 
 
+def test_hints() -> None:
+    found = check(hints.run(1, quiet, packets=1_009), "Mpps", "without_metadata")
+    also = found["also"]
+    assert also["drop_mpps"] > 0
+    assert also["gro_with"] > 0
+    assert 0 <= also["threshold_given_bytes"] <= 65_536
+    assert len([name for name in also if name.endswith(("_with", "_without"))]) == 6
+
+
 def test_sandbox() -> None:
     found = check(sandbox.run(1, quiet, packets=50_021), "Mpps", "as_root")
     assert [name for name in found["also"] if name.startswith("ms to open a sandbox")]
@@ -132,5 +148,18 @@ def test_the_command_prints_one_object(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_every_benchmark_named_by_the_command_is_here() -> None:
-    names = {"generator", "drop", "compile", "swap", "topology", "ledger", "redirect", "cpumap", "observe", "sandbox"}
+    names = {
+        "generator",
+        "drop",
+        "compile",
+        "swap",
+        "topology",
+        "ledger",
+        "redirect",
+        "cpumap",
+        "hints",
+        "observe",
+        "sandbox",
+        "xsk",
+    }
     assert set(BENCHMARKS) == names
