@@ -1,6 +1,6 @@
-"""Runs a notebook in a real Jupyter kernel, every cell twice; in this process, or as a program inside a sandbox.
+"""Runs a notebook in a real Jupyter kernel, every cell once or twice; in this process, or as a program in a sandbox.
 
-python runner.py NOTEBOOK RESULT    reads the notebook, writes what happened as JSON
+python runner.py NOTEBOOK RESULT ROUNDS    reads the notebook, writes what happened as JSON
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOTEBOOKS = ROOT / "notebooks"
 
 @dataclass
 class Run:
-    """What a kernel did: outputs of both rounds by cell, the stored progress, what it held at the end."""
+    """What a kernel did: outputs of each round by cell, the stored progress, what it held at the end."""
 
     rounds: list[list[Any]]
     progress: dict[str, Any]
@@ -53,8 +53,8 @@ def programs_of(pid: int) -> set[int]:
     return {int(number) for number in re.findall(r"^prog_id:\s*(\d+)", text, re.MULTILINE)}
 
 
-def run(notebook: Any, folder: Path) -> Run:
-    """Run every cell, then every cell again in the same kernel; stop at the first error. State goes to ``folder``."""
+def run(notebook: Any, folder: Path, rounds: int) -> Run:
+    """Run every cell, ``rounds`` times over in one kernel; stop at the first error. State goes to ``folder``."""
     progress = folder / "progress.json"
     environment = {
         **os.environ,
@@ -64,16 +64,16 @@ def run(notebook: Any, folder: Path) -> Run:
         "LAB_SCALE": os.environ.get("LAB_SCALE", "0.03"),
     }
     client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": NOTEBOOKS}})
-    rounds = []
+    outputs = []
     with client.setup_kernel(env=environment):
-        for _ in range(2):
+        for _ in range(rounds):
             for index, cell in enumerate(notebook.cells):
                 if cell.cell_type == "code":
                     client.execute_cell(cell, index)
-            rounds.append([list(cell.outputs) for cell in notebook.cells if cell.cell_type == "code"])
+            outputs.append([list(cell.outputs) for cell in notebook.cells if cell.cell_type == "code"])
         pid = client.km.provisioner.pid  # type: ignore[union-attr]
         held = namespaces_of(pid) - {namespace_inode()}, programs_of(pid)
-    return Run(rounds, json.loads(progress.read_text()), *held)
+    return Run(outputs, json.loads(progress.read_text()), *held)
 
 
 def read_result(path: Path) -> Run:
@@ -84,8 +84,8 @@ def read_result(path: Path) -> Run:
 
 
 def main() -> None:
-    source, result = map(Path, sys.argv[1:])
-    done = run(nbformat.read(source, as_version=4), result.parent)
+    source, result = map(Path, sys.argv[1:3])
+    done = run(nbformat.read(source, as_version=4), result.parent, int(sys.argv[3]))
     result.write_text(json.dumps(asdict(done), default=list))
 
 
