@@ -61,7 +61,7 @@ def test_functions_maps_and_references() -> None:
 def test_choice_of_function() -> None:
     spec = compile_source(path=BPF / "lab" / "generator.c")
     assert spec.function("generate").name == "generate"
-    with pytest.raises(LabError, match=r"2 functions: generate, generate_flows"):
+    with pytest.raises(LabError, match=r"4 functions: generate, generate_flows, generate_flows_meta, generate_meta"):
         spec.function()
     with pytest.raises(LabError, match=r"no function 'genrate'.*generate, generate_flows"):
         spec.function("genrate")
