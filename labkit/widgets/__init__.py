@@ -1,5 +1,6 @@
 """What is drawn on the page: the only part of labkit that knows ipywidgets and anywidget."""
 
+from labkit.widgets.frame_map import FrameMap
 from labkit.widgets.panel import LivePanel
 
-__all__ = ["LivePanel"]
+__all__ = ["FrameMap", "LivePanel"]

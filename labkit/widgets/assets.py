@@ -6,9 +6,21 @@ network and no file watching is needed: anywidget takes one module as a string.
 
 from importlib.resources import files
 
-__all__ = ["CSS", "ESM", "PARTS", "PREDICTION_CSS", "PREDICTION_ESM"]
+from labkit.lesson.frame_map_style import FRAME_MAP_CSS as _DRAWN
+
+__all__ = [
+    "CSS",
+    "ESM",
+    "FRAME_MAP_CSS",
+    "FRAME_MAP_ESM",
+    "FRAME_MAP_PARTS",
+    "PARTS",
+    "PREDICTION_CSS",
+    "PREDICTION_ESM",
+]
 
 PARTS = ("format", "dom", "layout", "flow", "topology", "chart", "ledger", "statistics", "controls", "panel")
+FRAME_MAP_PARTS = ("format", "dom", "controls", "frame_map_bytes", "frame_map")
 
 
 def _read(name: str) -> str:
@@ -20,3 +32,7 @@ CSS: str = _read("panel.css")
 
 PREDICTION_ESM: str = _read("prediction.js")
 PREDICTION_CSS: str = _read("prediction.css")
+
+# The panel's look for the controls, and the picture's for the drawing.
+FRAME_MAP_ESM: str = "\n".join(_read(f"{part}.js") for part in FRAME_MAP_PARTS)
+FRAME_MAP_CSS: str = "\n".join((CSS, _DRAWN, _read("frame_map.css")))
