@@ -42,6 +42,7 @@ DEMOS = {
         Demo("metadata", "a note in front of each frame, read by the next host's program", "labkit.demo.metadata"),
         Demo("hints", "a program bound to its device asks the driver for every packet's hash", "labkit.demo.hints"),
         Demo("generic-hints", "metadata that says which format it is, decoded by BTF", "labkit.demo.generic_hints"),
+        Demo("xsk", "every packet to a program of yours, past the stack: AF_XDP", "labkit.demo.xsk"),
     )
 }
 

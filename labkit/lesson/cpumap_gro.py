@@ -16,7 +16,7 @@ from labkit.observe.protocols import read_protocols
 from labkit.topology import Topology
 from labkit.traffic.tcp import tcp_transfer
 
-__all__ = ["merged_by_gro"]
+__all__ = ["exchange", "merged_by_gro"]
 
 _BYTES = 1_000_003
 _ECN_KINDS = ("NoECT", "ECT0", "ECT1", "CE")
@@ -42,7 +42,7 @@ def merged_by_gro(*, nbytes: int | None = None) -> Picture:
             for gro in (True, False):
                 server.set_feature("gro", gro)
                 with program.attach(server):
-                    segments, packets, again = _exchange(lab, number)
+                    segments, packets, again = exchange(lab, number)
                 rows.append((name, "on" if gro else "off", segments, packets, segments / packets, again))
     head = ("spread", "GRO", "segments that came", "packets for the stack", "segments a packet", "sent again")
     title = f"TCP, {number:,} bytes to the server and back: segments in a packet for the stack"
@@ -50,8 +50,12 @@ def merged_by_gro(*, nbytes: int | None = None) -> Picture:
     return replace(bars(joined, "segments", title), table=Table(head, tuple(rows)))
 
 
-def _exchange(lab: Lab, nbytes: int) -> tuple[int, int, int]:
-    """Segments that the server's IP layer had one by one, packets it was handed, segments that were sent again."""
+def exchange(lab: Lab, nbytes: int) -> tuple[int, int, int]:
+    """Send ``nbytes`` over TCP to the lab's server and back.
+
+    Segments that the server's IP layer had one by one, packets it was handed, segments that were sent again. Raises
+    TrafficError where the bytes don't come back whole.
+    """
     lab.reset()
     before = lab["server"].run(read_protocols)
     report = tcp_transfer(lab["client"], lab["server"], nbytes)

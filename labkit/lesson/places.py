@@ -16,12 +16,13 @@ from labkit.kernel import bpf
 from labkit.lab import Lab
 from labkit.lesson.race import Race, race, runs_scaled, scaled
 from labkit.program.link import Mode
+from labkit.program.program import Program
 from labkit.topology import Topology
 from labkit.traffic.frames import udp
 from labkit.traffic.sink import UdpSink
 from labkit.uapi import AttachType, ProgType
 
-__all__ = ["NATIVE", "PLACES", "firewall_drop", "tc_drop", "where_to_drop"]
+__all__ = ["NATIVE", "PLACES", "at_tc", "firewall_drop", "tc_drop", "where_to_drop"]
 
 NATIVE, GENERIC, TC, FIREWALL, SOCKET = (
     "native XDP",
@@ -46,22 +47,29 @@ _RULES = (
 def tc_drop(lab: Lab, interface: Interface) -> Iterator[None]:
     """While it lasts, ``bpf/tc_drop.c`` drops everything at the interface's TC ingress (a TCX link, Linux 6.6 or later)."""
     spec = compile_source(path=lesson_directory() / "tc_drop.c")
-    with lab.load(spec, type=ProgType.SCHED_CLS, expected_attach_type=AttachType.TCX_INGRESS) as program:
-        try:
-            link = interface.run(bpf.link_create, program.fd, interface.ifindex, AttachType.TCX_INGRESS)
-        except OSError as error:
-            raise FeatureError(
-                "The kernel would not attach the program at TC ingress.",
-                tried="to attach tc_drop by a TCX link",
-                on=interface.where,
-                errno=error.errno,
-                remedy="TCX needs Linux 6.6 or later: labkit doctor shows whether it is there",
-            ) from error
-        try:
-            yield
-        finally:
-            bpf.link_detach(link)
-            os.close(link)
+    loaded = lab.load(spec, type=ProgType.SCHED_CLS, expected_attach_type=AttachType.TCX_INGRESS)
+    with loaded as program, at_tc(program, interface):
+        yield
+
+
+@contextlib.contextmanager
+def at_tc(program: Program, interface: Interface, direction: AttachType = AttachType.TCX_INGRESS) -> Iterator[None]:
+    """While it lasts, ``program``, loaded for that direction, runs at the interface's TC. Raises FeatureError."""
+    try:
+        link = interface.run(bpf.link_create, program.fd, interface.ifindex, direction)
+    except OSError as error:
+        raise FeatureError(
+            f"The kernel would not attach the program at TC {'e' if direction is AttachType.TCX_EGRESS else 'in'}gress.",
+            tried=f"to attach {program.name} by a TCX link",
+            on=interface.where,
+            errno=error.errno,
+            remedy="TCX needs Linux 6.6 or later: labkit doctor shows whether it is there",
+        ) from error
+    try:
+        yield
+    finally:
+        bpf.link_detach(link)
+        os.close(link)
 
 
 @contextlib.contextmanager

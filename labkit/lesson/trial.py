@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -19,7 +20,7 @@ from labkit.program.spec import ProgramSpec
 from labkit.topology import Topology
 from labkit.uapi import XdpAction
 
-__all__ = ["Seen", "Trial", "raw_socket"]
+__all__ = ["Seen", "Trial", "await_driver", "raw_socket", "without_tag"]
 
 _ETH_P_ALL = 0x0003  # include/uapi/linux/if_ether.h
 _ETH_P_8021Q = b"\x81\x00"  # the same, in network byte order
@@ -80,17 +81,9 @@ class Trial:
         before = self._counters()
         for _ in range(copies):
             self._out.send(frame)
-        deadline = time.monotonic() + _PATIENCE_S
-        while (after := self._counters())[0] - before[0] < copies:
-            if time.monotonic() > deadline:
-                raise LessonError(
-                    f"Of {copies} frames sent, the driver of {self.server.where} saw {after[0] - before[0]}.",
-                    tried="to show frames to the program",
-                    remedy="check again; if it repeats, restart the kernel of the notebook",
-                )
-            time.sleep(0.0005)
+        after = await_driver(self._counters, before, copies, self.server.where)
         arrived = self._drain(frame, copies)
-        altered = sum(each not in (frame, _without_tag(frame)) for each in arrived)
+        altered = sum(each not in (frame, without_tag(frame)) for each in arrived)
         dropped = after[1] - before[1]
         return Seen(copies, len(arrived), dropped, self._ask(frame) if ask else "", altered)
 
@@ -129,7 +122,23 @@ class Trial:
         self.lab.close()
 
 
-def _without_tag(frame: bytes) -> bytes:
+def await_driver(
+    counters: Callable[[], tuple[int, int]], before: tuple[int, int], copies: int, where: str
+) -> tuple[int, int]:
+    """``counters()`` as soon as the first of them is ``copies`` more than ``before``. Raises LessonError where it never is."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while (after := counters())[0] - before[0] < copies:
+        if time.monotonic() > deadline:
+            raise LessonError(
+                f"Of {copies} frames sent, the driver of {where} saw {after[0] - before[0]}.",
+                tried="to show frames to the program",
+                remedy="check again; if it repeats, restart the kernel of the notebook",
+            )
+        time.sleep(0.0005)
+    return after
+
+
+def without_tag(frame: bytes) -> bytes:
     """The stack takes a VLAN tag out before a socket sees the frame."""
     return frame[:12] + frame[16:] if frame[12:14] == _ETH_P_8021Q else frame
 

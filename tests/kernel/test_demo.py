@@ -69,6 +69,7 @@ ELSEWHERE = {
     "overrun": {"XDP_DROP", "ring full"},
     "tx-no-peer": {"ENXIO"},
     "cpumap": {"cpumap XDP_DROP", "cpumap queue full"},
+    "metadata": {"XDP_DROP"},
 }
 
 
