@@ -16,7 +16,6 @@ from labkit.errors import TrafficError
 from labkit.interface import Interface
 from labkit.lab import Lab
 from labkit.lesson.places import at_tc
-from labkit.lesson.tracing import untraced
 from labkit.lesson.turns import must_balance
 from labkit.lesson.workshop import LONGEST_QUEUE, usable_cpus
 from labkit.observe.ledger import Ledger
@@ -107,7 +106,6 @@ class Post:
         self.mark = 1 + secrets.randbelow((1 << 32) - 1)
         self.cpu = usable_cpus()[-1]
         self._mode: Mode = "native"
-        self._traced = not untraced(lab)
 
     @contextlib.contextmanager
     def in_mode(self, mode: Mode) -> Iterator[None]:
@@ -159,9 +157,7 @@ class Post:
 
     def _reading(self, way: Way, packets: int, found: Mapping[str, int], numbers: int) -> Reading:
         ledger = self.lab.ledger()
-        # Where tracing is withheld, nothing tells the ledger what a generic program put into a CPU's queue.
-        if self._traced or self._mode == "native" or way is not Way.TO_CPU:
-            must_balance(way.name.lower(), ledger, packets)
+        must_balance(way.name.lower(), ledger, packets)
         return Reading(packets, found["right"], found["none"], found["other"], numbers, ledger)
 
     def _found(self) -> dict[str, int]:

@@ -212,7 +212,7 @@ def who_reads_metadata(packets: int | None = None) -> Delivery:
     """Send packets with a note through every way of a program, and see who along it finds the note; lab "notes".
 
     By default 10,007 packets for each consumer and origin, fewer where ``$LAB_SCALE`` says so; 16,384 at the most, which fit
-    a CPU's queue. Every run's ledger must balance (but for generic CPU maps, where tracing is withheld). Raises
+    a CPU's queue. Every run's ledger must balance. Raises
     TrafficError where it doesn't, FeatureError where a way is not there.
     """
     number = (

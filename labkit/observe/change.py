@@ -166,13 +166,26 @@ class Change:
         total -= self._received - self.flow.received
         if not self.redirected:
             total += sum(queue.redirected for queue in self.queues.values())
-        near = [self.interfaces[w].host for tally, _ in self.tallies for w in tally.generic_places]
+        near = [
+            self.interfaces[where].host
+            for tally, gain in self.tallies
+            if self._generic_part(tally, gain) > 0
+            for where in tally.generic_places
+        ]
+        if self.after.queues is None and self.after.ways.cpus and not any(q.queued for q in self.queues.values()):
+            # What went to CPUs nobody has seen. Sent on is what these hosts sent and their own stack did not make.
+            return {name: self._of_others(name, total) for name in near}
         found: dict[str, int] = {}
         for name in dict.fromkeys([*near, *self.hosts]):  # a devmap may hold an interface of another host
             found[name] = min(total, max(0, self.hosts[name].stack))
             total -= found[name]
         found[near[0]] += total
         return found
+
+    def _of_others(self, name: str, most: int) -> int:
+        """Packets that a host sent, ``most`` at the most, and that it had not made itself."""
+        host = self.hosts[name]
+        return min(most, max(0, host.stack - host.protocol("IpOutRequests")))
 
     def place(self, key: DropKey) -> str:
         """Where a packet was dropped: its interface, else its host."""

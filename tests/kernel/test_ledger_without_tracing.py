@@ -269,6 +269,19 @@ def test_fragments_joined_and_fragments_without_the_rest(both: Both) -> None:
         assert ledger.unaccounted == 0, ledger
 
 
+def test_what_generic_xdp_gives_to_a_cpu(deaf: lk.Lab) -> None:
+    """Nobody sees its queue: what went there is not taken for packets that the host itself sent, nor the other way round."""
+    program = deaf.load(lk.compile(path="bpf/to_cpu.c"))
+    program.maps["cpus"][0] = 2048
+    program.attach(deaf["server"]["eth0"], mode="generic")
+    generate(deaf, udp(deaf))
+    ledger = deaf.ledger()
+    replies = deaf.ledger().delivered  # ICMP tells the client that nobody is at that port
+    assert ledger.losses == {"NO_SOCKET": N}, ledger
+    assert ledger.sent == N + replies, ledger
+    assert ledger.unaccounted == 0, ledger
+
+
 def test_a_full_socket_buffer(deaf: lk.Lab) -> None:
     with lk.UdpSink(deaf["server"], read=False) as sink:
         generate(deaf, udp(deaf))
