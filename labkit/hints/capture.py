@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from labkit.compile import compile_source
 from labkit.compile.source import lesson_directory
-from labkit.errors import FeatureError, HintError, LabError
+from labkit.errors import HintError, LabError
 from labkit.hints.captured import Captured
 from labkit.interface import Interface
-from labkit.kernel import bpf
+from labkit.program.classifier import at_tc
 from labkit.program.link import Mode
 from labkit.program.program import Program
 from labkit.program.ring import RingMap
@@ -30,7 +29,6 @@ Place = Literal["tc", "xdp", "cpumap", "devmap"]
 _TRIED = "to capture metadata"
 _MOST = 1024  # 536 bytes each, in a ring of 1 MiB
 _POLL_S = 0.002
-_BEFORE = 1 << 3  # BPF_F_BEFORE, include/uapi/linux/bpf.h: the first of the programs there
 
 
 @dataclass(frozen=True)
@@ -100,17 +98,7 @@ class Capture:
         if kind.type is ProgType.XDP:
             self._ending.callback(self.program.attach(interface, mode).close)
             return
-        try:
-            link = interface.run(bpf.link_create, self.program.fd, interface.ifindex, AttachType.TCX_INGRESS, _BEFORE)
-        except OSError as error:
-            raise FeatureError(
-                "The kernel would not attach the program at TC ingress.",
-                tried=_TRIED,
-                on=interface.where,
-                errno=error.errno,
-                remedy="TCX needs Linux 6.6 or later: labkit doctor shows whether it is there",
-            ) from error
-        self._ending.callback(os.close, link)
+        self._ending.enter_context(at_tc(self.program, interface, first=True))
 
     def take(self, packets: int | None = None, timeout_s: float = 2.0) -> list[Captured]:
         """What came since the last time, oldest first: at once, or with ``packets`` as soon as so many are there.

@@ -13,8 +13,8 @@ from labkit.errors import HintError
 from labkit.hints import Formats
 from labkit.lab import Lab
 from labkit.lesson.page import Table, block
-from labkit.lesson.places import at_tc
 from labkit.observe.ledger import Ledger
+from labkit.program.classifier import at_tc
 from labkit.program.program import Program
 from labkit.topology import Topology
 from labkit.traffic.frames import udp

@@ -21,10 +21,10 @@ from labkit.hints.formats import Formats
 from labkit.hints.generic import CSUM_VERIFIED
 from labkit.kernel.socket_filter import keep_of_each
 from labkit.lab import Lab
-from labkit.lesson.places import at_tc
 from labkit.lesson.turns import must_balance
 from labkit.lesson.workshop import LONGEST_QUEUE, usable_cpus
 from labkit.observe.ledger import Ledger
+from labkit.program.classifier import at_tc
 from labkit.topology import Topology
 from labkit.traffic.frames import udp
 from labkit.traffic.sink import drops_at

@@ -16,7 +16,7 @@ from labkit.lab import Lab
 from labkit.lesson.hints_driver import asking, take_answers
 from labkit.lesson.hints_driver_tap import tap
 from labkit.lesson.hints_driver_words import Answer
-from labkit.lesson.places import at_tc
+from labkit.program.classifier import at_tc
 from labkit.program.link import Mode
 from labkit.topology import Topology
 from labkit.traffic.frames import arp, udp, vlan

@@ -15,7 +15,7 @@ from labkit.lab import Lab
 from labkit.lesson.hints_driver import asking
 from labkit.lesson.hints_driver_words import timestamp_words
 from labkit.lesson.page import Table
-from labkit.lesson.places import at_tc
+from labkit.program.classifier import at_tc
 from labkit.program.program import Program
 from labkit.topology import Topology
 from labkit.traffic.frames import udp

@@ -15,10 +15,10 @@ from labkit.compile.source import lesson_directory
 from labkit.errors import TrafficError
 from labkit.interface import Interface
 from labkit.lab import Lab
-from labkit.lesson.places import at_tc
 from labkit.lesson.turns import must_balance
 from labkit.lesson.workshop import LONGEST_QUEUE, usable_cpus
 from labkit.observe.ledger import Ledger
+from labkit.program.classifier import at_tc
 from labkit.program.link import Mode
 from labkit.topology import Topology
 from labkit.traffic.frames import udp

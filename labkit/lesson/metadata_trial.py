@@ -14,8 +14,8 @@ from labkit.compile.source import lesson_directory
 from labkit.interface import Interface
 from labkit.lab import Lab
 from labkit.lesson.metadata_post import Way
-from labkit.lesson.places import at_tc
 from labkit.lesson.trial import await_driver, raw_socket, without_tag
+from labkit.program.classifier import at_tc
 from labkit.program.program import Program
 from labkit.program.ring import RingMap
 from labkit.program.spec import ProgramSpec

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -12,11 +11,10 @@ from labkit.compile import compile_source
 from labkit.compile.source import lesson_directory
 from labkit.errors import FeatureError
 from labkit.interface import Interface
-from labkit.kernel import bpf
 from labkit.lab import Lab
 from labkit.lesson.race import Race, race, runs_scaled, scaled
+from labkit.program.classifier import at_tc
 from labkit.program.link import Mode
-from labkit.program.program import Program
 from labkit.topology import Topology
 from labkit.traffic.frames import udp
 from labkit.traffic.sink import UdpSink
@@ -50,26 +48,6 @@ def tc_drop(lab: Lab, interface: Interface) -> Iterator[None]:
     loaded = lab.load(spec, type=ProgType.SCHED_CLS, expected_attach_type=AttachType.TCX_INGRESS)
     with loaded as program, at_tc(program, interface):
         yield
-
-
-@contextlib.contextmanager
-def at_tc(program: Program, interface: Interface, direction: AttachType = AttachType.TCX_INGRESS) -> Iterator[None]:
-    """While it lasts, ``program``, loaded for that direction, runs at the interface's TC. Raises FeatureError."""
-    try:
-        link = interface.run(bpf.link_create, program.fd, interface.ifindex, direction)
-    except OSError as error:
-        raise FeatureError(
-            f"The kernel would not attach the program at TC {'e' if direction is AttachType.TCX_EGRESS else 'in'}gress.",
-            tried=f"to attach {program.name} by a TCX link",
-            on=interface.where,
-            errno=error.errno,
-            remedy="TCX needs Linux 6.6 or later: labkit doctor shows whether it is there",
-        ) from error
-    try:
-        yield
-    finally:
-        bpf.link_detach(link)
-        os.close(link)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 import labkit as lk
 from labkit.lesson import metadata_adjust as adjust
-from labkit.lesson.places import at_tc
+from labkit.program.classifier import at_tc
 from labkit.uapi import AttachType, ProgType
 
 BPF = Path(__file__).resolve().parents[2] / "bpf"

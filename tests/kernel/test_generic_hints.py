@@ -29,8 +29,8 @@ from labkit.lesson.generic_hints_foreign import give_bytes
 from labkit.lesson.generic_hints_path import FOREIGN, GenericPath, Tell, Want, taught
 from labkit.lesson.generic_hints_route import GenericRoute
 from labkit.lesson.generic_hints_spread import BY_HASH, BY_PARSING, load_spread
-from labkit.lesson.places import at_tc
 from labkit.lesson.workshop import LONGEST_QUEUE
+from labkit.program.classifier import at_tc
 from labkit.traffic.generator import Generator
 from labkit.traffic.raw import frame_socket
 from labkit.uapi import AttachType, ProgType, XdpAction
