@@ -38,6 +38,7 @@ BENCHMARKS = {
         Benchmark("topology", "a chain of 20 hosts: the lab, and the `ip` command", "labkit.bench.topology"),
         Benchmark("ledger", "all counters of a lab read: the lab, and `ip -s link`", "labkit.bench.ledger"),
         Benchmark("redirect", "a router: device map, index, generic XDP, the kernel's own", "labkit.bench.redirect"),
+        Benchmark("redirect-cost", "a redirect, step by step: what each one costs", "labkit.bench.redirect_cost"),
         Benchmark("cpumap", "work on another CPU, on the same, without a CPU map", "labkit.bench.cpumap"),
         Benchmark("hints", "metadata: what it saves the stack, and what it costs", "labkit.bench.hints"),
         Benchmark("observe", "a redirect: unwatched, and with three observers", "labkit.bench.observe"),

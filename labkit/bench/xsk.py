@@ -19,22 +19,21 @@ from labkit.traffic.frames import udp
 from labkit.traffic.generator import Generator
 from labkit.traffic.raw import send_frames
 from labkit.xsk import Umem, XskSocket
+from labkit.xsk.loops import drop_turn, forward_turn
 
 __all__ = ["run"]
 
 _FRAMES = 16_384  # of memory: for what arrives while the program has no CPU for some milliseconds
-_MOST = 4096
 _ETH_P_ALL = 3  # include/uapi/linux/if_ether.h
 _BUFFER = 8 << 20
-_REST_S = 0.001
 _FEWER = 4  # where the program itself sends: it takes so much longer
 
 
 class _Bench:
     """client ── server, and one generator at the client."""
 
-    def __init__(self, lab: Lab, packets: int) -> None:
-        self.lab, self.packets = lab, packets
+    def __init__(self, lab: Lab, packets: int, frames: int) -> None:
+        self.lab, self.packets, self.frames = lab, packets, frames
         self.near, self.far = lab["client"]["eth0"], lab["server"]["eth0"]
         self.frame = udp(lab["client"], lab["server"], size=64)
         self.to_socket = lab.load(compile_source(path=lesson_directory() / "to_socket.c"))
@@ -45,8 +44,10 @@ class _Bench:
         """A socket that gets what the generator sends."""
         with (
             self.to_socket.attach(self.far),
-            Umem(_FRAMES) as umem,
-            XskSocket(self.far, umem=umem, receive_ring=_FRAMES, fill_ring=_FRAMES, transmit_ring=transmit_ring) as xsk,
+            Umem(self.frames) as umem,
+            XskSocket(
+                self.far, umem=umem, receive_ring=umem.frames, fill_ring=umem.frames, transmit_ring=transmit_ring
+            ) as xsk,
         ):
             self.to_socket.maps["sockets"][0] = xsk
             yield xsk
@@ -77,7 +78,7 @@ class _Bench:
         """Mpps received, and the share of the packets that the program had redirected."""
         before = _verdict(self.to_socket, "XDP_REDIRECT")
         with self.balanced(), self.at_server(0) as xsk:
-            got, seconds = self.receive(lambda: _drop(xsk))
+            got, seconds = self.receive(lambda: drop_turn(xsk))
         return got / seconds / 1e6, got / (_verdict(self.to_socket, "XDP_REDIRECT") - before)
 
     def by_af_packet(self) -> float:
@@ -97,7 +98,7 @@ class _Bench:
         """Mpps that came back to the client, out of a receive ring and through a transmit ring."""
         before = _verdict(self.drop, "XDP_DROP")
         with self.balanced(), self.drop.attach(self.near), self.at_server(2048) as xsk:
-            _, seconds = self.receive(lambda: _forward(xsk))
+            _, seconds = self.receive(lambda: forward_turn(xsk, xsk))
             self.lab.ledger()  # waits until the last packet is back
         return (_verdict(self.drop, "XDP_DROP") - before) / seconds / 1e6
 
@@ -116,10 +117,13 @@ class _Bench:
             return send_frames(self.near, self.frame, self.packets // _FEWER).pps / 1e6
 
 
-def run(runs: int, progress: Progress, *, packets: int = 1_000_003) -> BenchResult:
-    """Mpps that a program takes from one generator while both share the machine; the ledger must balance."""
+def run(runs: int, progress: Progress, *, packets: int = 1_000_003, frames: int = _FRAMES) -> BenchResult:
+    """Mpps that a program takes from one generator while both share the machine; the ledger must balance.
+
+    ``frames`` of memory (a power of two) and entries of its rings: 2 KiB each, which users have a limit for.
+    """
     with Lab(Topology.pair(), name="bench-xsk") as lab:
-        bench = _Bench(lab, packets)
+        bench = _Bench(lab, packets, frames)
         budgets = {"send_256_a_wake_up": lambda: bench.sends(256)} if _has_budget(bench) else {}
         return paired(
             lambda: bench.by_af_xdp()[0],
@@ -140,23 +144,6 @@ def run(runs: int, progress: Progress, *, packets: int = 1_000_003) -> BenchResu
                 "forward, send…: Mpps; share: of 1",
             ),
         )
-
-
-def _drop(xsk: XskSocket) -> int:
-    """Take what has come, and give its frames back: how many. To wait is to let the generator's thread have the interpreter."""
-    return xsk.drop(_MOST) if xsk.wait(_REST_S) else 0
-
-
-def _forward(xsk: XskSocket) -> int:
-    """Send what has come back to where it came from, and give the frames of what was sent to the fill ring: how many."""
-    if not xsk.wait(_REST_S) and not xsk.transmit_waiting:
-        return 0
-    batch = xsk.take(min(_MOST, xsk.transmit_room))
-    if len(batch):
-        xsk.transmit(batch, wake=False)
-    xsk.flush()
-    xsk.fill()
-    return len(batch)
 
 
 def _has_budget(bench: _Bench) -> bool:

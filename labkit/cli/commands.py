@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from typing import TYPE_CHECKING
 
 from labkit.cli.output import print_json, table, tell
 
-__all__ = ["analyse", "bench", "clean", "demo", "doctor", "labs", "progress_export", "sandbox", "shell"]
+if TYPE_CHECKING:
+    from labkit.demo import DemoResult
+
+__all__ = ["analyse", "bench", "clean", "demo", "doctor", "labs", "progress_export", "sandbox", "shell", "xsk"]
 
 
 def doctor(arguments: argparse.Namespace) -> int:
@@ -26,8 +30,18 @@ def demo(arguments: argparse.Namespace) -> int:
     """``labkit demo LESSON``: 0 where every packet is accounted for, else 1."""
     from labkit.demo import run_demo
 
-    result = run_demo(arguments.lesson, packets=arguments.packets)
-    if arguments.json:
+    return _told(run_demo(arguments.lesson, packets=arguments.packets), arguments.json)
+
+
+def xsk(arguments: argparse.Namespace) -> int:
+    """``labkit xsk drop|forward|send``: 0 where every packet is accounted for, else 1."""
+    from labkit.demo.xsk import APPLICATIONS
+
+    return _told(APPLICATIONS[arguments.application](arguments.packets), arguments.json)
+
+
+def _told(result: DemoResult, as_json: bool) -> int:
+    if as_json:
         print_json(result.as_dict())
     else:
         print(result)

@@ -12,6 +12,8 @@ from labkit.demo.registry import DEMOS, MOST_PACKETS
 
 __all__ = ["UsageError", "build_parser"]
 
+_XSK_PACKETS = 300_007
+
 
 class UsageError(Exception):
     """The command was used wrongly; the text says how it is used."""
@@ -49,6 +51,19 @@ def build_parser() -> argparse.ArgumentParser:
     verb.add_argument("lesson", type=_demo, metavar="LESSON", help=", ".join(DEMOS))
     verb.add_argument("--packets", type=_whole("packets", MOST_PACKETS), metavar="N", help="how many packets to send")
     verb.set_defaults(command=commands.demo)
+
+    verb = verbs.add_parser(
+        "xsk", parents=[json], help="take packets into a program by AF_XDP, forward or send them, and print the ledger"
+    )
+    verb.add_argument("application", choices=("drop", "forward", "send"), metavar="WHAT", help="drop, forward or send")
+    verb.add_argument(
+        "--packets",
+        type=_whole("packets", MOST_PACKETS),
+        default=_XSK_PACKETS,
+        metavar="N",
+        help=f"how many packets to send (default: {_XSK_PACKETS:,})",
+    )
+    verb.set_defaults(command=commands.xsk)
 
     names = "\n".join(f"  {bench.name:<12} {bench.summary}" for bench in BENCHMARKS.values())
     verb = verbs.add_parser(

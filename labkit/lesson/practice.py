@@ -9,16 +9,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from labkit.compile import compile_source
 from labkit.errors import CompileError, LabError, LessonError
 from labkit.lesson.page import Table, block
 from labkit.lesson.progress import change
+from labkit.lesson.python_answer import AnswerError, python_answer
 from labkit.lesson.trial import Trial
 from labkit.program.spec import ProgramSpec
 
 __all__ = ["CheckResult", "Exercise", "Hint", "Row", "check", "exercise", "exercises", "hint", "register", "stub"]
+
+Answer = str | os.PathLike[str] | ProgramSpec | Callable[..., Any] | None
 
 _registry: dict[str, Exercise] = {}
 _hints_given: dict[str, int] = {}
@@ -40,8 +43,8 @@ class Row:
 class Exercise:
     """``run`` shows packets to the program on trial and returns what it saw.
 
-    ``function`` is the C function's name; ``hints`` go from a nudge to nearly the answer; ``trial`` makes the trial of
-    a compiled program, by default one between two hosts.
+    ``function`` is the name of the function to write, in C or in Python (``language``); ``hints`` go from a nudge to
+    nearly the answer; ``trial`` makes the trial of a compiled program, by default one between two hosts, or of a Python function.
     """
 
     id: str
@@ -50,12 +53,18 @@ class Exercise:
     function: str
     hints: tuple[str, ...]
     run: Callable[[Any], list[Row]]
-    trial: Callable[[ProgramSpec, str | None], AbstractContextManager[Any]] = Trial
+    trial: Callable[[Any, str | None], AbstractContextManager[Any]] = Trial
+    language: Literal["C", "Python"] = "C"
+
+    @property
+    def file_name(self) -> str:
+        """The name of the stub and of the solution."""
+        return f"{self.function}.{'c' if self.language == 'C' else 'py'}"
 
     @property
     def stub_file(self) -> Path:
-        """The C file to start from, in ``bpf/exercises``."""
-        return _STUBS / f"{self.function}.c"
+        """The file to start from, in ``bpf/exercises``."""
+        return _STUBS / self.file_name
 
     def _repr_html_(self) -> str:
         return block(
@@ -82,6 +91,7 @@ class CheckResult:
         """The outcome in a sentence."""
         if self.error is not None:
             stage = "does not compile yet" if isinstance(self.error, CompileError) else "could not be tried"
+            stage = "stopped with an error" if isinstance(self.error, AnswerError) else stage
             stage = "is refused by the verifier" if type(self.error).__name__ == "VerifierError" else stage
             return f"Not yet: your program {stage}."
         wrong = sum(not row.good for row in self.rows)
@@ -152,22 +162,24 @@ def exercise(id: str) -> Exercise:
 
 
 def stub(id: str) -> str:
-    """The C text to start from, as shipped, without the line of its licence."""
-    return exercise(id).stub_file.read_text(encoding="utf-8").partition("\n")[2]
+    """The text to start from, as shipped, without the line of its licence; Python as a cell has it, without the last newline."""
+    asked = exercise(id)
+    text = asked.stub_file.read_text(encoding="utf-8").partition("\n")[2]
+    return text if asked.language == "C" else text.strip("\n")
 
 
-def check(id: str, answer: str | os.PathLike[str] | ProgramSpec | None = None, *, strict: bool = False) -> CheckResult:
+def check(id: str, answer: Answer = None, *, strict: bool = False) -> CheckResult:
     """Send real packets through the student's program and tell what was seen against what was expected.
 
-    ``answer`` is the C text, a path to it, or a compiled ProgramSpec; by default the file in ``bpf/exercises``.
+    ``answer`` is the C text, a path to it, or a compiled ProgramSpec; where the exercise is in Python the function, its text,
+    or a path to that. By default the file in ``bpf/exercises``.
     A program that doesn't compile, load or behave gives a result with ``passed`` False; with ``strict`` a LessonError.
     """
     asked = exercise(id)
     rows: list[Row] = []
     error: LabError | None = None
     try:
-        spec = _compiled(asked, answer)
-        with asked.trial(spec, None if len(spec.functions) == 1 else asked.function) as trial:
+        with _on_trial(asked, answer) as trial:
             rows = asked.run(trial)
     except LabError as found:
         error = found
@@ -178,7 +190,14 @@ def check(id: str, answer: str | os.PathLike[str] | ProgramSpec | None = None, *
     return result
 
 
-def _compiled(asked: Exercise, answer: str | os.PathLike[str] | ProgramSpec | None) -> ProgramSpec:
+def _on_trial(asked: Exercise, answer: Answer) -> AbstractContextManager[Any]:
+    if asked.language == "Python":
+        return asked.trial(python_answer(asked.id, asked.function, asked.stub_file if answer is None else answer), None)
+    spec = _compiled(asked, answer)
+    return asked.trial(spec, None if len(spec.functions) == 1 else asked.function)
+
+
+def _compiled(asked: Exercise, answer: Answer) -> ProgramSpec:
     if isinstance(answer, ProgramSpec):
         return answer
     if answer is None:

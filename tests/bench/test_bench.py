@@ -18,6 +18,7 @@ from labkit.bench import (
     ledger,
     observe,
     redirect,
+    redirect_cost,
     sandbox,
     swap,
     topology,
@@ -105,6 +106,17 @@ def test_redirect() -> None:
     check(redirect.run(1, quiet, packets=50_021), "Mpps", "by_ifindex", "generic_by_devmap", "kernel_ip_forward")
 
 
+def test_redirect_cost() -> None:
+    found = check(
+        redirect_cost.run(1, quiet, packets=503), "ns", "dropped_at_once", "by_ifindex", "taken_at_the_way_out"
+    )
+    also = found["also"]
+    assert also["saved_in_2020_ns"] == pytest.approx(3.408, abs=0.001)
+    for step in ("step_one", "step_two", "queue", "other_end", "most_saved"):
+        assert also[f"{step}_low_ns"] <= also[f"{step}_ns"] <= also[f"{step}_high_ns"]
+    assert len(also) == 16
+
+
 def test_cpumap() -> None:
     found = check(cpumap.run(1, quiet, packets=4_001), "Mpps", "same_cpu", "no_cpumap")
     assert found["baseline"]["no_cpumap"] > found["also"]["with_work_no_cpumap"] > 0
@@ -156,6 +168,7 @@ def test_every_benchmark_named_by_the_command_is_here() -> None:
         "topology",
         "ledger",
         "redirect",
+        "redirect-cost",
         "cpumap",
         "hints",
         "observe",

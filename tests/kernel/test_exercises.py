@@ -22,7 +22,7 @@ def progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def solution(id: str) -> str:
-    return (SOLUTIONS / f"{lesson.exercise(id).function}.c").read_text()
+    return (SOLUTIONS / lesson.exercise(id).file_name).read_text()
 
 
 def edited(id: str, old: str, new: str) -> str:

@@ -49,8 +49,8 @@ def solved(notebook: Any) -> Any:
     """The student's cells with the reference solutions in place of the stubs."""
     for cell in code_cells(notebook):
         if id := tagged(cell, "exercise"):
-            function = lesson.exercise(id).function
-            cell.source = cell.source.replace(lesson.stub(id), (NOTEBOOKS / "solutions" / f"{function}.c").read_text())
+            solution = NOTEBOOKS / "solutions" / lesson.exercise(id).file_name
+            cell.source = cell.source.replace(lesson.stub(id), solution.read_text())
             assert lesson.stub(id) not in cell.source
     return notebook
 

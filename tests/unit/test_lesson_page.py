@@ -157,7 +157,8 @@ def test_exercises_are_complete() -> None:
         assert each.stub_file.is_file()
         assert each.hints
         assert each.statement
-        assert f"int {each.function}(struct xdp_md *ctx)" in lesson.stub(each.id)
+        wanted = f"int {each.function}(struct xdp_md *ctx)" if each.language == "C" else f"def {each.function}("
+        assert wanted in lesson.stub(each.id)
 
 
 def test_an_unknown_exercise_names_the_others() -> None:
