@@ -26,6 +26,8 @@ _WIDGET = "application/vnd.jupyter.widget-view+json"
 _WIDEST = 100  # characters: more would scroll sideways
 _LONGEST = 15  # lines of a cell; an exercise's C may be longer
 _LONGEST_C = 25
+# Lessons of which root sees more than a sandbox does (programs bound to a device, the kernel's own code), and the first.
+_MORE_FOR_ROOT = ("00-tour.ipynb", "05-hints.ipynb", "10-redirect-fast-path.ipynb")
 
 
 def read(name: str) -> Any:
@@ -124,12 +126,12 @@ def widgets_in(outputs: list[Any]) -> int:
     return sum(_WIDGET in output.get("data", {}) for output in outputs)
 
 
-@pytest.mark.parametrize(("place", "rounds"), [("sandbox without tracing", 1), ("root", 1)])
-@pytest.mark.parametrize("name", ALL)
-def test_as_shipped_exactly_the_exercises_fail(
-    name: str, place: str, rounds: int, tmp_path: Path, no_trace: list[Run]
-) -> None:
-    notebook = read(name)
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [(name, "sandbox without tracing") for name in ALL] + [(name, "root") for name in ALL if name in _MORE_FOR_ROOT],
+)
+def test_as_shipped_exactly_the_exercises_fail(name: str, place: str, tmp_path: Path, no_trace: list[Run]) -> None:
+    notebook, rounds = read(name), 1
     done = run(notebook, tmp_path, place, rounds)
     no_trace.append(done)
     checks = done.progress["checks"]
