@@ -195,6 +195,7 @@ class XskBind(IntFlag):
     COPY = 1 << 1
     ZEROCOPY = 1 << 2
     USE_NEED_WAKEUP = 1 << 3
+    USE_SG = 1 << 4
 
 
 class XskRing(IntEnum):

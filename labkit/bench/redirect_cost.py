@@ -40,8 +40,6 @@ def run(runs: int, progress: Progress, *, packets: int = 4_001) -> BenchResult:
 
 
 def _steps(cost: RedirectCost) -> dict[str, float]:
-    found: dict[str, float] = {}
-    steps = dict(zip(_PARTS, (part.cost for part in cost.parts[1:]), strict=True))
-    for name, step in {**steps, "most_saved": cost.most_saved}.items():
-        found |= {f"{name}_ns": step.ns, f"{name}_low_ns": step.low_ns, f"{name}_high_ns": step.high_ns}
+    steps = dict(zip(_PARTS, (part.cost for part in cost.parts[1:]), strict=True)) | {"most_saved": cost.most_saved}
+    found = {key: ns for name, step in steps.items() for key, ns in step.named(name).items()}
     return {**found, "saved_in_2020_ns": saved_in_2020_ns()}

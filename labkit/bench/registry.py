@@ -43,6 +43,7 @@ BENCHMARKS = {
         Benchmark("hints", "metadata: what it saves the stack, and what it costs", "labkit.bench.hints"),
         Benchmark("observe", "a redirect: unwatched, and with three observers", "labkit.bench.observe"),
         Benchmark("xsk", "packets to a program and from it: AF_XDP, AF_PACKET", "labkit.bench.xsk"),
+        Benchmark("skip-bpf", "the program before an AF_XDP socket: what it costs", "labkit.bench.skip_bpf"),
         Benchmark("sandbox", "packets sent: in a sandbox, as root; and the time to open one", "labkit.bench.sandbox"),
     )
 }

@@ -15,6 +15,7 @@ from labkit.lesson import (
     metadata_room,
     redirect,
     router,
+    skip_bpf,
     xsk,
 )
 from labkit.lesson.codes import return_codes
@@ -59,6 +60,7 @@ from labkit.lesson.race import Race, race, runs_scaled, scaled
 from labkit.lesson.receiving import mac_value, who_can_receive
 from labkit.lesson.redirect_costs import cost_of_a_loss, observing_costs, redirect_race
 from labkit.lesson.redirect_pictures import draw_star, redirect_path
+from labkit.lesson.skip_bpf import dispatcher_slots, published_table, skip_cost, skip_flag, skip_modes
 from labkit.lesson.source import Listing, source
 from labkit.lesson.star import star
 from labkit.lesson.tracing import if_traced
@@ -112,6 +114,7 @@ __all__ = [
     "cpumap",
     "cpumap_path",
     "crossover",
+    "dispatcher_slots",
     "draw",
     "draw_star",
     "driver_knows",
@@ -146,6 +149,7 @@ __all__ = [
     "predict",
     "progress",
     "promised_hints",
+    "published_table",
     "queue_lengths",
     "race",
     "ran_on",
@@ -163,6 +167,10 @@ __all__ = [
     "runs_scaled",
     "saved_in_2020_ns",
     "scaled",
+    "skip_bpf",
+    "skip_cost",
+    "skip_flag",
+    "skip_modes",
     "source",
     "spread_alike",
     "stamp_seen_by",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 
 from labkit.errors import LabError
 from labkit.kernel import bpf
-from labkit.lesson.fast_path_budget import Part, budget_picture
+from labkit.lesson.fast_path_budget import Bracket, Budget, Part, budget_picture
 from labkit.lesson.fast_path_rig import Difference, Rig, Timed, checked_turns
-from labkit.lesson.page import Table, block
+from labkit.lesson.page import Table
 from labkit.lesson.pictures import Picture
 from labkit.program.program import Program
 
@@ -82,7 +81,7 @@ def saved_in_2020_ns() -> float:
 
 
 @dataclass(frozen=True, repr=False)
-class RedirectCost:
+class RedirectCost(Budget):
     """A redirect cut into steps. ``timed`` has the lanes; ``clock`` what the kernel's own clock says of step one."""
 
     timed: Timed
@@ -110,10 +109,9 @@ class RedirectCost:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the figures don't say by themselves."""
-        rest = self.redirect_ns - sum(part.cost.ns for part in self.parts)
         saved, without, with_it = saved_in_2020_ns(), *_MPPS_2020
         return (
-            f"Parts are medians, and medians don't add up exactly: {rest:+.1f} ns are left of {self.redirect_ns:.1f}.",
+            self._left(self.redirect_ns),
             f"One step less can save {self.most_saved} ns here at the very most: all of both steps. The look-up and the "
             "xdp_frame would stay, so it is less.",
             f"In 2020: 1,000 / {without} − 1,000 / {with_it} = {1e3 / without:.1f} − {1e3 / with_it:.1f} = {saved:.1f} ns.",
@@ -121,50 +119,21 @@ class RedirectCost:
             *self._unsure(),
         )
 
-    def _unsure(self) -> tuple[str, ...]:
-        names = [part.name for part in self.parts if part.cost.low_ns <= 0 <= part.cost.high_ns]
-        if not names:
-            return ()
-        return (f"Not to be told from noise this time: {', '.join(names)}. On a quiet machine run it again.",)
-
     def lanes(self) -> Table:
         """One row a lane."""
-        timed = self.timed
-        rows = []
-        for name in timed.turns_ns:
-            more = timed.more(name, DROP)
-            spread = f"{more.low_ns:.1f} to {more.high_ns:.1f}"
-            fate = ", ".join(timed.ledgers[name].losses)
-            cells = (name, round(timed.ns(name), 1), round(more.ns, 1), spread, fate, timed.ledgers[name].unaccounted)
-            rows.append(cells)
-        caption = (
-            f"Medians of the quieter half of {timed.turns} turns, in each the quickest of 5 volleys of {timed.packets:,} "
-            "packets"
-        )
-        head = (
-            "lane",
-            "ns a packet",
-            "more than drop",
-            "half of the turns",
-            "what became of the packets",
-            "unaccounted",
-        )
-        return Table(head, tuple(rows), caption)
+        return self.timed.lanes(DROP)
 
     def budget(self) -> Picture:
         """The parts one after another on one bar, with their table."""
-        return budget_picture(self.parts, self.most_saved, saved_in_2020_ns())
-
-    def __str__(self) -> str:
-        return "\n".join([str(self.budget()), "", str(self.lanes()), *self.notes])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        picture, lanes = self.budget(), self.lanes()
-        notes = "".join(f'<p class="soft">{escape(note)}</p>' for note in self.notes)
-        more = f"<details><summary>The runs that these are the differences of</summary>{lanes.html()}</details>"
-        return block(f"{picture.svg}{picture.table.html()}{more}{notes}")
+        most, then = self.most_saved, saved_in_2020_ns()
+        return budget_picture(
+            "Where the nanoseconds of a redirected packet go",
+            self.parts,
+            (
+                Bracket("could be saved, at most", most.ns, f"{most} ns"),
+                Bracket("was saved in 2020", then, f"{then:.1f} ns, another machine"),
+            ),
+        )
 
 
 def redirect_cost(*, packets: int | None = None, turns: int | None = None) -> RedirectCost:

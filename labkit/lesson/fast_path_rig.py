@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median, quantiles
+from typing import Self
 
 from labkit.compile import compile_source
 from labkit.compile.source import lesson_directory
 from labkit.errors import LessonError, TrafficError
 from labkit.lab import Lab
 from labkit.lesson.hints_cost_checks import checked_counts
+from labkit.lesson.page import Table
 from labkit.lesson.turns import must_balance
 from labkit.lesson.workshop import usable_cpus
 from labkit.observe.ledger import Ledger
+from labkit.program.link import Mode
 from labkit.program.program import Program
 from labkit.topology import Topology
 from labkit.traffic.frames import udp
@@ -37,7 +40,16 @@ class Difference:
     high_ns: float
 
     def __str__(self) -> str:
-        return f"{self.ns:.1f} ({self.low_ns:.1f} to {self.high_ns:.1f})"
+        return f"{self.ns:.1f} ({self.spread})"
+
+    @property
+    def spread(self) -> str:
+        """The middle half of the turns, for people."""
+        return f"{self.low_ns:.1f} to {self.high_ns:.1f}"
+
+    def named(self, name: str) -> dict[str, float]:
+        """The same as figures of a benchmark: ``name_ns``, ``name_low_ns``, ``name_high_ns``."""
+        return {f"{name}_ns": self.ns, f"{name}_low_ns": self.low_ns, f"{name}_high_ns": self.high_ns}
 
 
 @dataclass(frozen=True)
@@ -72,6 +84,29 @@ class Timed:
         """Packets that the lanes' ledgers could not account for, all together."""
         return sum(abs(ledger.unaccounted) for ledger in self.ledgers.values())
 
+    def lanes(self, base: str, otherwise: str = "") -> Table:
+        """One row a lane, beside the lane ``base``; ``otherwise`` says where packets are that nobody lost or received."""
+        rows = []
+        for name in self.turns_ns:
+            more, ledger = self.more(name, base), self.ledgers[name]
+            fate = ", ".join(ledger.losses) or otherwise
+            rows.append(
+                (name, round(self.ns(name), 1), round(more.ns, 1), more.spread, fate, ledger.unaccounted),
+            )
+        head = (
+            "lane",
+            "ns a packet",
+            f"more than {base}",
+            "half of the turns",
+            "what became of the packets",
+            "unaccounted",
+        )
+        caption = (
+            f"Medians of the quieter half of {self.turns} turns, in each the quickest of {_VOLLEYS} volleys of "
+            f"{self.packets:,} packets"
+        )
+        return Table(head, tuple(rows), caption)
+
     def _turns(self, name: str) -> list[float]:
         if name not in self.turns_ns:
             raise LessonError(
@@ -100,6 +135,8 @@ def checked_turns(packets: int | None, turns: int | None) -> tuple[int, int]:
 class Rig:
     """The lab ``name``: client, router, server. Programs are loaded for the router's eth0, and send out of its eth1."""
 
+    mode: Mode = "native"
+
     def __init__(self, name: str) -> None:
         self.lab = Lab(Topology.router(), name=name)
         try:
@@ -125,7 +162,7 @@ class Rig:
         found: dict[str, list[float]] = {name: [] for name in programs}
         ledgers: dict[str, Ledger] = {}
         with (
-            order[0][1].attach(self.entry) as link,
+            order[0][1].attach(self.entry, mode=self.mode) as link,
             Volleys(self.lab["client"]["eth0"], self.frame, cpu=usable_cpus()[0]) as volleys,
         ):
             for turn in range(-1, turns):
@@ -136,6 +173,7 @@ class Rig:
                         found[name].append(packet_ns)
             for name, program in order:
                 link.replace(program)
+                self._ready()
                 self.lab.reset()
                 volleys.send(packets)
                 ledgers[name] = self.lab.ledger()
@@ -146,7 +184,7 @@ class Rig:
         """Nanoseconds a packet. A turn of which a packet never came to the program is no measurement, and is taken again."""
         for _ in range(_TRIES):
             before = self._seen()
-            quickest_s = min(volleys.send(packets) for _ in range(_VOLLEYS))
+            quickest_s = min(self._volley_s(volleys, packets) for _ in range(_VOLLEYS))
             came = self._seen() - before
             if came == _VOLLEYS * packets:
                 return quickest_s * 1e9 / packets
@@ -157,11 +195,18 @@ class Rig:
             remedy="a time for less than all would mislead: run it again, and report it if it repeats",
         )
 
+    def _volley_s(self, volleys: Volleys, packets: int) -> float:
+        self._ready()
+        return volleys.send(packets)
+
+    def _ready(self) -> None:
+        """Make ready what has to be before each volley, outside of its time."""
+
     def _seen(self) -> int:
-        """Packets that the router's driver has shown to a program so far."""
+        """Packets that the driver of the interface with the programs has had so far."""
         return self.entry.driver_statistics()["rx_queue_0_xdp_packets"]
 
-    def __enter__(self) -> Rig:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

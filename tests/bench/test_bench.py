@@ -20,6 +20,7 @@ from labkit.bench import (
     redirect,
     redirect_cost,
     sandbox,
+    skip_bpf,
     swap,
     topology,
     xsk,
@@ -117,6 +118,15 @@ def test_redirect_cost() -> None:
     assert len(also) == 16
 
 
+def test_skip_bpf() -> None:
+    baselines = ("dropped_at_once", "asked_and_dropped", "redirected_to_nobody", "parsing")
+    also = check(skip_bpf.run(1, quiet, packets=503), "ns", *baselines)["also"]
+    assert also["saved_in_2019_copy_ns"] == pytest.approx(14.902, abs=0.001)
+    for name in ("saved_at_least", "saved_at_most", "parsing_more", "counting_more", "call_without_slot_more"):
+        assert also[f"{name}_low_ns"] <= also[f"{name}_ns"] <= also[f"{name}_high_ns"]
+    assert 0 < also["slots"] <= 48
+
+
 def test_cpumap() -> None:
     found = check(cpumap.run(1, quiet, packets=4_001), "Mpps", "same_cpu", "no_cpumap")
     assert found["baseline"]["no_cpumap"] > found["also"]["with_work_no_cpumap"] > 0
@@ -173,6 +183,7 @@ def test_every_benchmark_named_by_the_command_is_here() -> None:
         "hints",
         "observe",
         "sandbox",
+        "skip-bpf",
         "xsk",
     }
     assert set(BENCHMARKS) == names

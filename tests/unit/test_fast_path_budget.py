@@ -12,7 +12,7 @@ from labkit.analysis import examine
 from labkit.analysis.from_spec import code_of_spec
 from labkit.compile import compile_source
 from labkit.errors import LessonError
-from labkit.lesson.fast_path_budget import Part, budget_picture
+from labkit.lesson.fast_path_budget import Bracket, Part, budget_picture
 from labkit.lesson.fast_path_cost import (
     CALL,
     DROP,
@@ -89,7 +89,7 @@ def test_every_part_says_what_it_contains() -> None:
 def test_the_picture_holds_noise_within_its_bounds(noise: tuple[float, float, float]) -> None:
     """A step may come out below 0, and its spread beyond the page: neither is drawn outside."""
     parts = [Part("first", Difference(80, 80, 80), "x" * 30), Part("second", Difference(*noise), "y" * 30)]
-    picture = budget_picture(parts, Difference(*noise), 3.4)
+    picture = budget_picture("noise", parts, [Bracket("at most", noise[0], "noise")])
     width = float(re.search(r'viewBox="0 0 (\d+)', picture.svg)[1])  # type: ignore[index]
     assert all(float(w) > 0 for w in re.findall(r'<rect [^>]*width="([\d.-]+)"', picture.svg))
     assert all(0 <= float(x) <= width for x in re.findall(r'<path d="M([\d.-]+) ', picture.svg))
