@@ -7,11 +7,10 @@ import resource
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from patience import until
 from pyroute2 import IPRoute
 
 import labkit as lk
@@ -25,15 +24,6 @@ from labkit.uapi import BpfCmd
 
 N = 1_009  # prime
 ROOT = Path(lk.__file__).resolve().parent.parent
-
-
-def until(holds: Callable[[], bool], deadline_s: float = 5.0) -> bool:
-    end = time.monotonic() + deadline_s
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.005)
-    return True
 
 
 def programs() -> set[int]:
@@ -148,7 +138,7 @@ def test_at_04_nothing_stays_however_a_process_ends(tmp_path: Path, end: str) ->
     assert program in programs()
     assert link in set(bpf.object_ids(BpfCmd.LINK_GET_NEXT_ID))
     child.communicate("go\n", timeout=10)
-    assert until(lambda: program not in programs())
+    until(lambda: program not in programs())
     assert link not in set(bpf.object_ids(BpfCmd.LINK_GET_NEXT_ID))
     assert namespace not in {cookie_of(int(process.name)) for process in Path("/proc").glob("[0-9]*")}
     left = [path.name for path in tmp_path.glob("*.json")]
@@ -266,6 +256,6 @@ def test_at_10_clean_ends_what_sits_in_a_dead_host(
     assert cookie_of(inside) == namespace, "it sits there still"
     assert main(["clean"]) == 0
     assert str(inside) in capsys.readouterr().out
-    assert until(lambda: registry.process_start(inside) == 0)
+    until(lambda: registry.process_start(inside) == 0)
     assert registry.labs() == []
     assert main(["clean"]) == 0, "clean again finds nothing"

@@ -7,10 +7,10 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from patience import until
 
 from labkit.cli import main
 from labkit.demo import DEMOS, run_demo
@@ -41,13 +41,6 @@ def command(*words: str) -> "subprocess.Popen[str]":
         # Who starts the tests in the background of a shell leaves Ctrl-C ignored, and Python would leave it so.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-
-
-def until(what: str, seen: object, deadline_s: float = 20.0) -> None:
-    end = time.monotonic() + deadline_s
-    while not seen():  # type: ignore[operator]
-        assert time.monotonic() < end, f"waited {deadline_s} s for {what}"
-        time.sleep(0.01)
 
 
 def test_the_drop_demo_accounts_for_every_packet() -> None:
@@ -88,7 +81,7 @@ def test_what_is_sent_elsewhere_is_accounted_for(name: str, packets: int | None)
     if (name, packets) == ("overrun", None):
         assert found["losses"]["ring full"] > 0
     assert all(check.agrees for check in result.ledger.checks), result.ledger
-    until("the hosts' threads to end", lambda: not strangers())
+    until(lambda: not strangers(), "the hosts' threads to end")
 
 
 def test_the_demo_for_people(capsys: pytest.CaptureFixture[str], state: Path) -> None:
@@ -103,7 +96,7 @@ def test_the_demo_for_people(capsys: pytest.CaptureFixture[str], state: Path) ->
 def test_the_demo_by_function_takes_its_default_and_leaves_no_lab() -> None:
     result = run_demo("drop", packets=503)
     assert (result.ledger.sent, result.ledger.unaccounted) == (503, 0)
-    until("the hosts' threads to end", lambda: not strangers())  # a joined thread is gone a moment later
+    until(lambda: not strangers(), "the hosts' threads to end")  # a joined thread is gone a moment later
 
 
 OWN = netns.namespace_inode("self")
@@ -134,7 +127,7 @@ def test_without_privilege_the_demo_says_so(
 
 def test_an_interrupted_demo_ends_clean(state: Path) -> None:
     child = command("demo", "drop", "--packets", "999999937", "--json")
-    until("the lab", lambda: list(state.glob("demo-drop.*.json")))
+    until(lambda: list(state.glob("demo-drop.*.json")), "the lab")
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert child.returncode == 130
@@ -145,7 +138,7 @@ def test_an_interrupted_demo_ends_clean(state: Path) -> None:
 
 def test_a_killed_demo_leaves_a_record_that_clean_removes(state: Path) -> None:
     child = command("demo", "drop", "--packets", "999999937")
-    until("the lab", lambda: list(state.glob("demo-drop.*.json")))
+    until(lambda: list(state.glob("demo-drop.*.json")), "the lab")
     child.kill()
     child.communicate(timeout=60)
     assert main(["clean"]) == 0

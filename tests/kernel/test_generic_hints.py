@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from patience import until
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Dot1Q, Ether
@@ -57,13 +58,6 @@ def path() -> Iterator[GenericPath]:
 def route() -> Iterator[GenericRoute]:
     with GenericRoute("test") as made:
         yield made
-
-
-def until(what: str, seen: object) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not seen():  # type: ignore[operator]
-        assert time.monotonic() < end, f"waited for {what}"
-        time.sleep(0.001)
 
 
 def composed(path: GenericPath, frames: list[bytes], fmt: str = "meta_flow") -> list[dict[str, int]]:
@@ -222,8 +216,8 @@ def test_sockets_see_what_the_consumer_told(path: GenericPath, place: int, tell:
         with accepting(path, place, value) as filtered:
             lk.send_frames(path.client, [frame] * 53)
             sent += 53
-            until("the packets", lambda before=before: maps["tc_verdicts"][0] == before + 53)
-            until("the socket", lambda expected=expected: not expected or filtered.recv(2048, socket.MSG_PEEK))
+            until(lambda before=before: maps["tc_verdicts"][0] == before + 53, "the packets")
+            until(lambda expected=expected: not expected or filtered.recv(2048, socket.MSG_PEEK), "the socket")
             found = 0
             for _ in range(53):
                 try:
@@ -268,7 +262,7 @@ def test_random_bytes_are_never_taken_for_a_format(path: GenericPath) -> None:
             [came] = capture.take(1, timeout_s=PATIENCE_S)
             assert came.meta == content
             assert not isinstance(read(came, path.formats), Decoded)
-    until("the consumer", lambda: sum(path.consumer.maps["outcomes"].read().values()) - sum(before) == len(given))
+    until(lambda: sum(path.consumer.maps["outcomes"].read().values()) - sum(before) == len(given), "the consumer")
     after = [new - old for new, old in zip(path.consumer.maps["outcomes"].read().values(), before, strict=True)]
     empty = sum(not content for content in given)
     assert after[:16] == [0] * 16
@@ -424,7 +418,7 @@ def test_a_flow_stays_whole_across_the_threshold(route: GenericRoute) -> None:
             before = meant.read()
             for frame in frames:
                 out.send(frame)
-            until("both", lambda before=before: sum(meant.read().values()) == sum(before.values()) + 2)
+            until(lambda before=before: sum(meant.read().values()) == sum(before.values()) + 2, "both")
             places.append([cpu for cpu, count in meant.read().items() if count > before[cpu]])
     assert [len(found) for found in places] == [1] * 37
     assert (program.maps["hashes"][0], program.maps["hashes"][1]) == (37, 37)

@@ -6,26 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from patience import numbers_kept, until
 
 import labkit as lk
 from labkit import registry
 from labkit.kernel import bpf
 from labkit.kernel.netns import namespace_inode
 from labkit.uapi import BpfCmd
-
-
-def until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_hosts_reach_each_other_and_nothing_else(lab: lk.Lab) -> None:
@@ -100,14 +91,19 @@ import time; time.sleep(60)
 """
 
 
-def _namespaces_of_all_tasks() -> set[int]:
+def _namespaces(processes: Iterable[str]) -> set[int]:
+    """The network namespaces that the threads of these processes are in."""
     found = set()
-    for entry in filter(str.isdigit, os.listdir("/proc")):
+    for entry in processes:
         try:
             found |= {namespace_inode(f"{entry}/task/{tid}") for tid in os.listdir(f"/proc/{entry}/task")}
         except OSError:
             continue
     return found
+
+
+def _namespaces_of_all_tasks() -> set[int]:
+    return _namespaces(filter(str.isdigit, os.listdir("/proc")))
 
 
 def test_killing_the_process_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,11 +114,12 @@ def test_killing_the_process_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
     assert child.stdout is not None
     client, server, program = map(int, child.stdout.readline().split())
     assert {client, server} <= _namespaces_of_all_tasks()
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
-    assert until(lambda: not {client, server} & _namespaces_of_all_tasks())
-    assert until(lambda: program not in set(bpf.object_ids(BpfCmd.PROG_GET_NEXT_ID)))
+    with numbers_kept(map(str, Path(f"/proc/{child.pid}/task").glob("*/ns/net"))):
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        until(lambda: not {client, server} & _namespaces_of_all_tasks())
+    until(lambda: program not in set(bpf.object_ids(BpfCmd.PROG_GET_NEXT_ID)))
     [record] = registry.stale()
     assert record.lab == "victim"
     copy = (tmp_path / f"victim.{child.pid}.json").read_text()
@@ -152,7 +149,7 @@ def test_clean_ends_what_sits_in_a_dead_lab_and_nothing_else(tmp_path: Path, mon
         assert list(registry.inhabitants(record)) == [inside]
         done = registry.clean()
         assert any(f"ended process {inside}" in line for line in done)
-        assert until(lambda: registry.process_start(inside) == 0)
+        until(lambda: registry.process_start(inside) == 0)
         assert bystander.poll() is None
     finally:
         bystander.kill()
@@ -189,7 +186,7 @@ def test_a_host_runs_functions_in_its_namespace_and_raises_their_errors(lab: lk.
 
 
 def test_a_failure_half_way_takes_the_first_half_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = _namespaces_of_all_tasks()
+    before = _namespaces(["self"])
 
     def refuse(self: object) -> None:
         raise OSError(5, "broken on purpose")
@@ -197,7 +194,7 @@ def test_a_failure_half_way_takes_the_first_half_down(monkeypatch: pytest.Monkey
     monkeypatch.setattr("labkit.host.Host.configure", refuse)
     with pytest.raises(OSError, match="broken on purpose"):
         lk.Lab(lk.Topology.pair(), name="half")
-    assert until(lambda: not (_namespaces_of_all_tasks() - before))
+    until(lambda: not (_namespaces(["self"]) - before))
 
 
 def test_without_privilege_the_error_says_what_to_do() -> None:

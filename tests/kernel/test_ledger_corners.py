@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from patience import until
 
 import labkit as lk
 
@@ -22,12 +22,6 @@ def router() -> Iterator[lk.Lab]:
 
 def udp(lab: lk.Lab, **how: int) -> bytes:
     return lk.udp(lab["client"], lab["server"], **how)
-
-
-def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
 
 
 def exact(ledger: lk.Ledger) -> bool:

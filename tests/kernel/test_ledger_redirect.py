@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from patience import until
 
 import labkit as lk
 from labkit.observe.protocols import read_protocols
@@ -95,12 +95,6 @@ def fanout() -> Iterator[lk.Lab]:
 
 def exact(ledger: lk.Ledger) -> bool:
     return ledger.unaccounted == 0 and all(check.agrees for check in ledger.checks)
-
-
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
 
 
 def fill(lab: lk.Lab, frame: bytes | None = None, packets: int = N, **how: int) -> None:

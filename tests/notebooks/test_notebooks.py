@@ -1,4 +1,4 @@
-"""The notebooks, run in a real Jupyter kernel: as shipped, and with the exercises solved (then each cell twice)."""
+"""The notebooks as shipped, run in a real Jupyter kernel; test_solutions.py has them with the exercises solved."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 import runner
-from jupyter_core.utils import ensure_event_loop
-from runner import NOTEBOOKS, Run, namespaces_of
+from runner import NOTEBOOKS, Run
 
 from labkit import lesson
-from labkit.kernel import bpf
 
 ALL = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 _WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -47,16 +43,6 @@ def exercises_of(notebook: Any) -> list[str]:
     return [tagged(cell, "check") for cell in code_cells(notebook) if tagged(cell, "check")]
 
 
-def solved(notebook: Any) -> Any:
-    """The student's cells with the reference solutions in place of the stubs."""
-    for cell in code_cells(notebook):
-        if id := tagged(cell, "exercise"):
-            solution = NOTEBOOKS / "solutions" / lesson.exercise(id).file_name
-            cell.source = cell.source.replace(lesson.stub(id), solution.read_text())
-            assert lesson.stub(id) not in cell.source
-    return notebook
-
-
 def run(notebook: Any, tmp_path: Path, place: str = "sandbox", rounds: int = 2) -> Run:
     """Run the notebook's cells, as root does with --root or in a sandbox as students do."""
     if place == "root":
@@ -76,39 +62,6 @@ def run(notebook: Any, tmp_path: Path, place: str = "sandbox", rounds: int = 2) 
     )
     assert done.returncode == 0, done.stderr
     return runner.read_result(home / "out.json")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def event_loop() -> None:
-    """nbclient's loop stays for the whole process, with a pair of sockets: no single test is to blame for them."""
-    ensure_event_loop()
-
-
-@pytest.fixture
-def no_trace() -> Iterator[list[Run]]:
-    """After the test nothing of the given runs is left on the machine."""
-    runs: list[Run] = []
-    yield runs
-    until = time.monotonic() + 10
-    while left := [what for each in runs for what in left_of(each)]:
-        assert time.monotonic() < until, left
-        time.sleep(0.05)
-
-
-def left_of(each: Run) -> list[str]:
-    left = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            left += [f"namespace {inode} of process {pid}" for inode in namespaces_of(int(pid)) & each.namespaces]
-        except OSError:
-            continue
-    for ident in each.programs:
-        try:
-            os.close(bpf.prog_fd_by_id(ident))
-        except OSError:
-            continue
-        left.append(f"program {ident}")
-    return left
 
 
 def balanced_ledgers(done: Run) -> int:
@@ -147,21 +100,6 @@ def test_as_shipped_exactly_the_exercises_fail(name: str, place: str, tmp_path: 
                 assert "Not yet" in shown[0].data["text/plain"]
             if cell.source.startswith("lk.predict(") or "LivePanel(" in cell.source or "live_rates(" in cell.source:
                 assert widgets_in(shown) == 1, cell.source
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_with_the_solutions_all_is_green(name: str, tmp_path: Path, no_trace: list[Run]) -> None:
-    notebook = solved(read(name))
-    done = run(notebook, tmp_path)
-    no_trace.append(done)
-    assert {id: record["passed"] for id, record in done.progress["checks"].items()} == dict.fromkeys(
-        exercises_of(notebook), True
-    )
-    balanced_ledgers(done)
-    for cell, shown in zip(code_cells(notebook), done.rounds[1], strict=True):
-        if tagged(cell, "check"):
-            assert "Solved" in shown[0].data["text/plain"]
-            assert "✗" not in shown[0].data["text/plain"]
 
 
 @pytest.mark.parametrize("name", ALL)

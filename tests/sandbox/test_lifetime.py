@@ -32,6 +32,7 @@ from helpers import (
     stat_words,
     user_ids,
 )
+from patience import numbers_kept
 from talking import Talk, read_line, talk
 
 from labkit.sandbox import start
@@ -71,6 +72,9 @@ class Left:
 
     objects: dict[str, int] = field(default_factory=dict)
     namespaces: set[str] = field(default_factory=set)
+    kept: contextlib.ExitStack = field(
+        default_factory=contextlib.ExitStack
+    )  # their numbers, until they were looked for
 
     def heard(self, line: str) -> None:
         """Take the numbers from what BUSY says."""
@@ -79,6 +83,7 @@ class Left:
         self.objects = dict(zip(GET_BY_ID, map(int, numbers), strict=True))
         assert self.still() == list(GET_BY_ID)
         first = _first_of_the_user()
+        self.kept.enter_context(numbers_kept(f"/proc/{first}/ns/{kind}" for kind in KINDS))
         self.namespaces = {os.readlink(f"/proc/{first}/ns/{kind}") for kind in KINDS} - {
             os.readlink(f"/proc/self/ns/{kind}") for kind in KINDS
         }
@@ -107,10 +112,11 @@ def nothing_is_left() -> Iterator[Left]:
                     found.append(pid)
         return found
 
-    yield left
+    with left.kept:
+        yield left
+        eventually(lambda: not of_the_user(), f"processes of {USER} end")
+        eventually(lambda: not left.namespaces & namespaces(), "namespaces go")
     eventually(lambda: not left.still(), "BPF objects go")
-    eventually(lambda: not of_the_user(), f"processes of {USER} end")
-    eventually(lambda: not left.namespaces & namespaces(), "namespaces go")
     assert set(os.listdir("/run")) == run
 
 

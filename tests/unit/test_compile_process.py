@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from patience import until
 
 from labkit.compile import cache, client, compile_source, prewarm, shut_down
 from labkit.errors import CompileError
@@ -28,13 +29,6 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     cache.clear_memory()
     yield
     shut_down()
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.01)
 
 
 def run_python(code: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -74,7 +68,7 @@ def test_killed_while_compiling() -> None:
     result: list[object] = []
     thread = threading.Thread(target=lambda: result.append(compile_source(text=PROGRAM.format(2))))
     thread.start()
-    wait_until(client._lock.locked)
+    until(client._lock.locked)
     os.kill(pid, signal.SIGKILL)
     thread.join(20)
     assert not thread.is_alive()
@@ -106,7 +100,7 @@ def test_abort(monkeypatch: pytest.MonkeyPatch) -> None:
 
     thread = threading.Thread(target=attempt)
     thread.start()
-    wait_until(client._lock.locked)
+    until(client._lock.locked)
     os.kill(pid, signal.SIGABRT)
     os.kill(pid, signal.SIGCONT)
     thread.join(20)
@@ -153,7 +147,7 @@ def test_started_by_a_thread_that_ends() -> None:
 def test_prewarm() -> None:
     shut_down()
     prewarm()
-    wait_until(lambda: client.child_pid() is not None)
+    until(lambda: client.child_pid() is not None)
 
 
 def test_forked_process() -> None:
@@ -203,12 +197,12 @@ def test_child_ends_with_its_parent(forks: bool) -> None:
         assert not gone(pid)
         parent.kill()
         try:
-            wait_until(lambda: gone(pid))
+            until(lambda: gone(pid))
         finally:
             os.killpg(parent.pid, signal.SIGKILL)
 
 
-def test_as_an_ordinary_user(tmp_path: Path) -> None:
+def test_as_an_ordinary_user() -> None:
     code = """
         import os
         if os.geteuid() == 0:
@@ -217,13 +211,10 @@ def test_as_an_ordinary_user(tmp_path: Path) -> None:
         spec = compile_source(path="bpf/drop_by_protocol.c")
         print(os.geteuid(), len(spec.function()), sorted(spec.maps))
     """
-    cache = tmp_path / "nobody"
-    cache.mkdir(mode=0o777)
-    cache.chmod(0o777)
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        if directory.stat().st_uid == os.geteuid():
-            directory.chmod(directory.stat().st_mode | 0o055)
-    done = run_python(code, cwd=ROOT, env={"XDG_CACHE_HOME": str(cache)})
+    # Not in pytest's folder: opened for others, it is shut by the next pytest that starts, before the eyes of a sandbox.
+    with tempfile.TemporaryDirectory(prefix="xdp-lab-test-", dir="/tmp") as cache:
+        Path(cache).chmod(0o777)
+        done = run_python(code, cwd=ROOT, env={"XDG_CACHE_HOME": cache})
     assert done.returncode == 0, done.stderr
     uid, _, maps = done.stdout.split(maxsplit=2)
     assert int(uid) != 0
