@@ -8,7 +8,13 @@
  *	skip_nobody	redirects to every device in an empty map: the second step too, but no socket
  *	skip_minimal	redirects to the queue's socket, and does nothing else
  *	skip_counting	the same, and counts its verdict, as the lessons' programs do
- *	skip_parsing	the same, for UDP to a port that a map knows; the rest is the stack's
+ *	skip_parsing	as skip_minimal, for UDP to a port that a map knows; the rest is the stack's
+ *
+ * In generic mode no driver counts what a program drops, so there
+ *
+ *	skip_drop_counted and skip_ask_counted
+ *
+ * stand beside skip_counting.
  */
 #include "common/parse.h"
 #include "common/verdict.h"
@@ -64,4 +70,15 @@ int skip_parsing(struct xdp_md *ctx)
 	if (!wanted.lookup(&port))
 		return XDP_PASS;
 	return sockets.redirect_map(ctx->rx_queue_index, XDP_PASS);
+}
+
+int skip_drop_counted(struct xdp_md *ctx)
+{
+	return verdict(ctx, XDP_DROP);
+}
+
+int skip_ask_counted(struct xdp_md *ctx)
+{
+	sockets.redirect_map(ctx->rx_queue_index, XDP_DROP);
+	return verdict(ctx, XDP_DROP);
 }

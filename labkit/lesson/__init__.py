@@ -66,6 +66,7 @@ from labkit.lesson.star import star
 from labkit.lesson.tracing import if_traced
 from labkit.lesson.turns import Paired
 from labkit.lesson.workshop import staying_on, usable_cpus
+from labkit.lesson.xsk_at_work import AtWork
 from labkit.lesson.xsk_film import rings_film
 from labkit.lesson.xsk_losses import xsk_losses
 from labkit.lesson.xsk_rates import XskRates, xsk_rates
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from labkit.lesson.analysis_picture import flow_picture, verdict_table
 
 __all__ = [
+    "AtWork",
     "CheckResult",
     "Comparison",
     "Composer",

@@ -10,7 +10,7 @@ from labkit.lesson.pictures import Picture
 from labkit.lesson.xsk_rings_drawing import drawn
 from labkit.xsk import Ring, XskSocket
 
-__all__ = ["RingState", "RingsState", "rings", "state_of"]
+__all__ = ["RingState", "RingsState", "rings", "rings_picture", "state_of"]
 
 _TRIES = 1000
 _WRAP = 0xFFFFFFFF
@@ -73,7 +73,11 @@ def rings(xsk: XskSocket, title: str = "") -> Picture:
 
     ``title`` says what was done last.
     """
-    state = state_of(xsk)
+    return rings_picture(state_of(xsk), title)
+
+
+def rings_picture(state: RingsState, title: str = "") -> Picture:
+    """The same of a moment that was read before."""
     said = f"{title}: the rings of {state.where}" if title else f"The rings of {state.where}"
     places = ", ".join(f"{name} {frames:,}" for name, frames in state.places.items())
     description = f"Of {state.frames:,} frames: {places}."

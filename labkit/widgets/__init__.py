@@ -2,5 +2,6 @@
 
 from labkit.widgets.frame_map import FrameMap
 from labkit.widgets.panel import LivePanel
+from labkit.widgets.rings import Rings
 
-__all__ = ["FrameMap", "LivePanel"]
+__all__ = ["FrameMap", "LivePanel", "Rings"]

@@ -17,10 +17,15 @@ __all__ = [
     "PARTS",
     "PREDICTION_CSS",
     "PREDICTION_ESM",
+    "RINGS_CSS",
+    "RINGS_ESM",
+    "RINGS_PARTS",
 ]
 
 PARTS = ("format", "dom", "layout", "flow", "topology", "chart", "ledger", "statistics", "controls", "panel")
 FRAME_MAP_PARTS = ("format", "dom", "controls", "frame_map_bytes", "frame_map")
+
+RINGS_PARTS = ("format", "dom", "controls", "rings_art", "rings")
 
 
 def _read(name: str) -> str:
@@ -36,3 +41,6 @@ PREDICTION_CSS: str = _read("prediction.css")
 # The panel's look for the controls, and the picture's for the drawing.
 FRAME_MAP_ESM: str = "\n".join(_read(f"{part}.js") for part in FRAME_MAP_PARTS)
 FRAME_MAP_CSS: str = "\n".join((CSS, _DRAWN, _read("frame_map.css")))
+
+RINGS_ESM: str = "\n".join(_read(f"{part}.js") for part in RINGS_PARTS)
+RINGS_CSS: str = "\n".join((CSS, _read("rings.css")))

@@ -12,42 +12,14 @@ from typing import Any
 
 import pytest
 import test_panel_front
-from playwright.sync_api import Browser, Page, Route
+from playwright.sync_api import Browser, Page
+from stand import Stand, accessibility_faults
 
 import labkit as lk
 from labkit.widgets import FrameMap
 from labkit.widgets.assets import FRAME_MAP_CSS, FRAME_MAP_ESM
 
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
-SITE = "http://lab.test/"
-PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>A frame's buffer</title>
-<link rel="icon" href="data:,"><link rel="stylesheet" href="/widget.css">
-<style>body { margin: 12px; background: #fff } @media (prefers-color-scheme: dark) { body { background: #0d1014 } }</style>
-<div id="widget"></div><script type="module">
-import widget from "/widget.js";
-class Model {
-  heard = {};
-  constructor(state) { this.state = state; }
-  get(name) { return this.state[name]; }
-  on(name, f) { (this.heard[name] ??= []).push(f); }
-  off(name, f) { this.heard[name] = (this.heard[name] ?? []).filter((g) => g !== f); }
-  async send(message) { this.take(await window.tell(message)); }
-  take(state) {
-    for (const name of ["drawing", "table", "state"]) {
-      if (JSON.stringify(state[name]) === JSON.stringify(this.state[name])) continue;
-      this.state[name] = state[name];
-      (this.heard[`change:${name}`] ?? []).forEach((f) => f());
-    }
-  }
-}
-window.model = new Model(await window.tell(null));
-widget.render({ model: window.model, el: document.getElementById("widget") });
-</script></html>"""
-FILES = {
-    "": ("text/html", PAGE),
-    "widget.js": ("text/javascript", FRAME_MAP_ESM),
-    "widget.css": ("text/css", FRAME_MAP_CSS),
-}
 # What stands out of the panel (but for what may be scrolled), and texts of the drawing that lie on one another.
 FAULTS = """() => {
   const panel = document.querySelector(".fm-panel").getBoundingClientRect();
@@ -90,42 +62,14 @@ CONTRAST = """() => {
 browser = test_panel_front.browser  # the fixture: one Chromium for these tests
 
 
-class Bench:
-    """A lab, its widget, and pages that show it."""
+class Bench(Stand):
+    """A lab, and its widget."""
 
     def __init__(self, browser: Browser, lab: lk.Lab) -> None:
-        self.lab, self.widget = lab, FrameMap(lab)
-        self.complaints: list[str] = []
-        self._browser = browser
-        self._pages: list[Page] = []
-
-    def tell(self, message: Any) -> dict[str, Any]:
-        """What the page says, and the state after it."""
-        if message is not None:
-            self.widget._heard(self.widget, message, [])
-        return {"state": self.widget.state, "drawing": self.widget.drawing, "table": self.widget.table}
-
-    def open(self, width: int = 1060, **options: Any) -> Page:
-        page = self._browser.new_page(viewport={"width": width, "height": 900}, **options)
-        self._pages.append(page)
-        page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.route("**/*", self._serve)
-        page.expose_function("tell", self.tell)
-        page.goto(SITE)
-        page.wait_for_selector(".fm-handle")
-        return page
-
-    def _serve(self, route: Route) -> None:
-        kind, text = FILES.get(route.request.url.removeprefix(SITE), ("", ""))
-        if not text:
-            self.complaints.append(f"asked for {route.request.url}")
-        route.fulfill(content_type=f"{kind}; charset=utf-8", body=text)
-
-    def close(self) -> None:
-        for page in self._pages:
-            page.close()
-        self.widget.close()
+        self.lab = lab
+        super().__init__(
+            browser, FrameMap(lab), (FRAME_MAP_ESM, FRAME_MAP_CSS), ("drawing", "table", "state"), ".fm-handle"
+        )
 
 
 @pytest.fixture
@@ -219,6 +163,7 @@ def test_it_stands_out_and_nothing_spills(bench: Bench) -> None:
         page = bench.open(color_scheme=scheme)
         worst = page.evaluate(CONTRAST)
         assert worst[0] >= 4.5, (scheme, worst)
+        assert accessibility_faults(page) == [], scheme
         for width in (1060, 700, 360):
             page.set_viewport_size({"width": width, "height": 900})
             most = min(max(width - 52, 820), 1060)

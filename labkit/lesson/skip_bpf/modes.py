@@ -14,7 +14,8 @@ from labkit.program.link import Mode
 
 __all__ = ["SkipModes", "skip_modes"]
 
-_FUNCTIONS = {DROP: "skip_drop", ASKED: "skip_ask", MINIMAL: "skip_minimal"}
+# All of them count: in generic mode nobody else does. What the counter takes is in each lane, and in no difference.
+_FUNCTIONS = {DROP: "skip_drop_counted", ASKED: "skip_ask_counted", MINIMAL: "skip_counting"}
 _MODES: tuple[Mode, ...] = ("native", "generic")
 
 
