@@ -138,7 +138,7 @@ class SkipCost(Budget):
             (
                 Bracket("a skip saves at least", self.least.ns, f"{self.least} ns"),
                 Bracket("…and at the very most", self.most.ns, f"{self.most} ns"),
-                Bracket("was saved in 2019", then, f"{then:.1f} ns: copy mode, another machine, with retpolines"),
+                Bracket("was saved in 2019", then, f"{then:.1f} ns: copy mode, with retpolines"),
             ),
         )
 

@@ -22,6 +22,7 @@ COPIES = 7
 
 _PACKET_IGNORE_OUTGOING, _SOL_PACKET = 23, 263  # include/uapi/linux/if_packet.h, include/linux/socket.h
 _PATIENCE_S = 2.0
+_ARRIVAL_S = 0.5  # what the driver has counted arrives within microseconds, on a crowded machine a little later
 _FRAMES = 64
 _FLOWS = range(40_000, 40_064)  # source ports: with 64 flows some come by each of two queues
 
@@ -83,12 +84,13 @@ class SocketTrial:
 
     def by_queue(self, made: Callable[[int], bytes], queue: int) -> bytes:
         """A frame, made with some source port, that comes by ``queue``. Raises LessonError where none of 64 does."""
+        self._drain()
         for port in _FLOWS:
-            before = self._seen()
+            before, lost = self._seen(), self._lost()
             self._out.send(frame := made(port))
             self._await(before, 1)
+            self._drain(1 - sum(self._lost()) + sum(lost))
             if self._seen()[queue] > before[queue]:
-                self._drain()
                 return frame
         raise LessonError(
             f"None of {len(_FLOWS)} flows came by queue {queue} of {self.server.where}.",
@@ -137,7 +139,7 @@ class SocketTrial:
         at_socket: list[bytes] = []
         in_stack: list[bytes] = []
         source = bytes.fromhex(self.client.mac.replace(":", ""))  # the server's own answers are not among what came
-        deadline = time.monotonic() + (0.05 if due else 0.002)
+        deadline = time.monotonic() + (_ARRIVAL_S if due else 0.002)
         while True:
             at_socket += [each.frame for xsk in self._sockets for each in xsk.receive(timeout_s=0)]
             try:
