@@ -6,6 +6,7 @@ import contextlib
 import errno as errno_names
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "LessonError",
     "MapError",
     "PrivilegeError",
+    "Register",
+    "Remark",
     "StateError",
     "TopologyError",
     "TrafficError",
@@ -121,6 +124,10 @@ class StateError(LabError):
     """An object was used after it was closed, or in the wrong order."""
 
 
+class ModelError(LabError):
+    """A model that was asked for what it can't be: a ring of no entries, a time below 0."""
+
+
 class AnalysisError(LabError):
     """Bytecode that can't be analysed: not eBPF, or too large to walk through.
 
@@ -134,11 +141,45 @@ class AnalysisError(LabError):
         self.opcode = opcode
 
 
+@dataclass(frozen=True)
+class Remark:
+    """One thing that the compiler or the verifier says of a C text, with its meaning and remedy where they are known.
+
+    ``line`` and ``column`` count from 1 in the text itself; None where it names no place there. What is said of a
+    header has the line that includes it, or by which the path went there, and ``header`` names the file and its line.
+    """
+
+    kind: str  # "error" or "warning"
+    said: str
+    line: int | None = None
+    column: int | None = None
+    header: str = ""
+    meaning: str = ""
+    remedy: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Register:
+    """What the verifier knew of a register where it stopped: its own ``state``, the same in ``words``.
+
+    ``line`` and ``text`` are of the C that set it, None and "" where the log doesn't tell; ``named`` where the refused
+    instruction or the verifier's sentence is about it.
+    """
+
+    name: str
+    state: str
+    words: str
+    line: int | None = None
+    text: str = ""
+    named: bool = False
+
+
 class CompileError(LabError):
     """The C text did not compile.
 
     ``line`` and ``column`` count from 1 in the reader's own text; ``source_line`` is that line; ``messages`` all
-    the compiler said, one diagnostic each; ``log`` the raw text.
+    the compiler said, one diagnostic each; ``remarks`` the same with places and plain words; ``log`` the raw text.
     """
 
     def __init__(
@@ -149,6 +190,7 @@ class CompileError(LabError):
         column: int | None = None,
         source_line: str = "",
         messages: tuple[str, ...] = (),
+        remarks: tuple[Remark, ...] = (),
         log: str = "",
         tried: str = "",
         on: str = "",
@@ -161,6 +203,7 @@ class CompileError(LabError):
         self.column = column
         self.source_line = source_line
         self.messages = messages
+        self.remarks = remarks
         self.log = log
 
 
@@ -168,7 +211,8 @@ class VerifierError(LabError):
     """The verifier refused the program.
 
     ``said`` is the verifier's own last useful line, ``meaning`` the same in plain words, ``line`` and
-    ``source_line`` the C line it speaks of (None where the log names none), ``log`` the whole log.
+    ``source_line`` the C line it speaks of (None where the log names none), ``log`` the whole log; ``remarks`` has the
+    place in the text itself, ``code`` the refused instruction, ``registers`` what was known there.
     """
 
     def __init__(
@@ -179,6 +223,9 @@ class VerifierError(LabError):
         meaning: str = "",
         line: int | None = None,
         source_line: str = "",
+        remarks: tuple[Remark, ...] = (),
+        code: str = "",
+        registers: tuple[Register, ...] = (),
         log: str = "",
         tried: str = "",
         on: str = "",
@@ -191,6 +238,9 @@ class VerifierError(LabError):
         self.meaning = meaning
         self.line = line
         self.source_line = source_line
+        self.remarks = remarks
+        self.code = code
+        self.registers = registers
         self.log = log
 
 

@@ -14,6 +14,7 @@ from labkit.interface import Interface
 from labkit.program.link import Link, Mode
 from labkit.program.map import Map
 from labkit.program.program import Program, load_program
+from labkit.program.reuse import difference
 from labkit.program.spec import MapSpec, ProgramSpec
 from labkit.uapi import ProgFlag, ProgType
 
@@ -128,10 +129,12 @@ def _short(given: object) -> str:
 
 def _reusable(old: Program | None, spec: ProgramSpec) -> Mapping[str, Callable[[], int]]:
     """For each map of ``old`` that ``spec`` declares alike: a function that gives another descriptor of it."""
+    if old is None:
+        return {}
     return {
         name: partial(os.dup, each.fd)
-        for name, each in (old.maps if old is not None else {}).items()
-        if name in spec.maps and _shape(each.spec) == _shape(spec.maps[name])
+        for name, each in old.maps.items()
+        if name in spec.maps and not difference(each.spec, old.spec, spec.maps[name], spec)
     }
 
 

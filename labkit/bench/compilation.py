@@ -20,7 +20,7 @@ from labkit.compile.source import lesson_directory
 from labkit.errors import LabError
 from labkit.program.program import load_program
 
-__all__ = ["run"]
+__all__ = ["private_cache", "run"]
 
 _CACHED_TIMES = 10
 
@@ -67,7 +67,7 @@ def run(runs: int, progress: Progress) -> BenchResult:
     """Milliseconds of a text never seen before, compiled and loaded; an unchanged text, and the first of a process, beside."""
     source = (lesson_directory() / "drop_by_protocol.c").read_text()
     unseen = (f"{source}/* {os.getpid()}.{number} */\n" for number in itertools.count())
-    with _private_cache() as directory:
+    with private_cache() as directory:
         baselines: dict[str, Measure] = {}
         notes = ["clang_command compiles alone, without loading; the lab's figures are with loading"]
         clang = _clang()
@@ -122,7 +122,7 @@ def _by_command(clang: str, directory: Path) -> Measure:
 
 
 @contextmanager
-def _private_cache() -> Iterator[Path]:
+def private_cache() -> Iterator[Path]:
     """Texts compiled once and never again have no place in the user's cache."""
     before = os.environ.get("XDG_CACHE_HOME")
     with tempfile.TemporaryDirectory(prefix="xdp-lab-bench-") as directory:

@@ -35,6 +35,8 @@ BENCHMARKS = {
             "compile", "C text to a loaded program: cold, cached, and clang as a command", "labkit.bench.compilation"
         ),
         Benchmark("swap", "another program: replaced, or closed and attached", "labkit.bench.swap"),
+        Benchmark("editor", "from the key in the editor to the edited program in the driver", "labkit.bench.editor"),
+        Benchmark("panel", "traffic with the live panel on the page, and without", "labkit.bench.panel"),
         Benchmark("topology", "a chain of 20 hosts: the lab, and the `ip` command", "labkit.bench.topology"),
         Benchmark("ledger", "all counters of a lab read: the lab, and `ip -s link`", "labkit.bench.ledger"),
         Benchmark("redirect", "a router: device map, index, generic XDP, the kernel's own", "labkit.bench.redirect"),

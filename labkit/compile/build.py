@@ -28,6 +28,7 @@ __all__ = ["compile_source", "prewarm"]
 _FUNCTION = re.compile(r"^(?!static|typedef)\w[\w\s*]*?\b(\w+)\s*\([^;]*?\)\s*\{", re.MULTILINE)
 # Only the kernel's helpers can be called; a pointer made of a number is always a slip.
 _CFLAGS = ("-Werror=implicit-function-declaration", "-Werror=int-conversion")
+_PREWARMING = "labkit-compile-prewarm"
 _SMALLEST = "#include <uapi/linux/bpf.h>\nint pass(struct xdp_md *ctx)\n{\n\treturn XDP_PASS;\n}\n"
 
 
@@ -69,14 +70,16 @@ def compile_source(
 
 def prewarm() -> None:
     """Starts the compiler in the background, so that the first compilation takes no longer than the
-    others.
+    others. Does nothing where it runs, or is being started, already.
     """
+    if client.child_pid() is not None or any(each.name == _PREWARMING for each in threading.enumerate()):
+        return
 
     def warm() -> None:
         with contextlib.suppress(CompileError):  # whoever compiles next hears of it
             _ask(flatten(_SMALLEST, "pass.c", None, ()), ())
 
-    threading.Thread(target=warm, name="labkit-compile-prewarm", daemon=True).start()
+    threading.Thread(target=warm, name=_PREWARMING, daemon=True).start()
 
 
 def _first_function(source: str) -> str:

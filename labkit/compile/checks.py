@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from labkit.compile.clang import snippet
 from labkit.compile.lines import places
+from labkit.compile.remarks import remark_at
 from labkit.compile.source import Flat
 from labkit.errors import CompileError
 from labkit.program.spec import MapSpec, ProgramSpec
@@ -68,18 +69,32 @@ def _global_used(spec: ProgramSpec, flat: Flat, function: str, index: int) -> Co
             tried=flat.tried,
             detail=snippet(place.line, place.text),
             remedy=f"call the map's own operation, as {found[2]}.lookup(&key)",
+            remarks=(
+                remark_at(
+                    flat,
+                    place.file,
+                    place.line,
+                    f"BCC's maps are not handed to {found[1]} by their address",
+                    "a map of BCC's is not a variable with an address",
+                    f"call the map's own operation, as {found[2]}.lookup(&key)",
+                ),
+            ),
         )
+    said = f"{function} uses a global variable or a table of constants, and BCC has neither"
+    meaning = (
+        "BCC loads functions and maps; variables outside functions, static ones, texts in quotes and the values a long "
+        "array starts with are data, so the kernel would be given an address that means nothing to it "
+        "(\"invalid mem access 'scalar'\")"
+    )
+    remedy = "keep the value in a map of one entry, or assign the array's fields one by one"
     return CompileError(
-        (f"{place.file}:{place.line}: " if place else "")
-        + f"{function} uses a global variable or a table of constants, and BCC has neither",
+        (f"{place.file}:{place.line}: " if place else "") + said,
         line=place.line if place else None,
         source_line=place.text if place else "",
         tried=flat.tried,
-        detail=(snippet(place.line, place.text) + "\n" if place else "")
-        + "that is: BCC loads functions and maps; variables outside functions, static ones, texts "
-        "in quotes and the values a long array starts with are data, so the kernel would be given "
-        "an address that means nothing to it (\"invalid mem access 'scalar'\")",
-        remedy="keep the value in a map of one entry, or assign the array's fields one by one",
+        detail=(snippet(place.line, place.text) + "\n" if place else "") + f"that is: {meaning}",
+        remedy=remedy,
+        remarks=(remark_at(flat, place.file if place else "", place.line if place else 0, said, meaning, remedy),),
     )
 
 
@@ -94,5 +109,6 @@ def _at_map(flat: Flat, m: MapSpec, message: str, remedy: str) -> CompileError:
                     tried=flat.tried,
                     detail=snippet(number, line),
                     remedy=remedy,
+                    remarks=(remark_at(flat, file.name, number, message, "", remedy),),
                 )
     return CompileError(message, tried=flat.tried, remedy=remedy)

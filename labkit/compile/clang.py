@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass, replace
 
 from labkit.compile.messages import COMPILER, DIALECT, explain
+from labkit.compile.remarks import remark_at
 from labkit.compile.source import HEAD, Flat
-from labkit.errors import CompileError
+from labkit.errors import CompileError, Remark
 
-__all__ = ["Diagnostic", "backend_error", "compile_error", "diagnostics", "readable", "snippet"]
+__all__ = ["Diagnostic", "backend_error", "compile_error", "diagnostics", "readable", "remarks", "snippet"]
 
 _LINE = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d+):(?P<column>\d+): (?P<kind>[a-z ]+): (?P<text>.*)$")
 # LLVM's code generator: the place is in the rewritten text, or <unknown>
@@ -92,26 +93,53 @@ def compile_error(said: str, flat: Flat) -> CompileError:
             tried=flat.tried,
             log=log,
             detail=log[-2000:],
+            remarks=(Remark("error", last[0]),),
         )
     first = errors[0]
-    place = first
-    if not first.source_line:  # in a header or macro that is not the author's: the way there from the author's text
-        after = everything[everything.index(first) + 1 :]
-        place = first.by_way_of or next((d for d in after if d.source_line), first)
-    meaning, remedy = explain(DIALECT, place.source_line)
-    if not meaning:
-        meaning, remedy = explain(COMPILER, first.text)
+    place, meaning, remedy = _explained(first, everything)
     return CompileError(
         f"{place.file}:{place.line}:{place.column}: {first.text}",
         line=place.line or None,
         column=place.column,
         source_line=place.source_line,
         messages=tuple(str(d) for d in everything if d.kind != "note"),
+        remarks=remarks(everything, flat),
         log=log,
         tried=flat.tried,
         detail=_detail(place, meaning, len(errors) - 1),
         remedy=remedy,
     )
+
+
+def _explained(one: Diagnostic, everything: list[Diagnostic]) -> tuple[Diagnostic, str, str]:
+    """Where in the author's files a diagnostic has its place, its meaning and its remedy."""
+    place = one
+    if not one.source_line:  # in a header or macro that is not the author's: the way there from the author's text
+        after = everything[everything.index(one) + 1 :]
+        place = one.by_way_of or next((d for d in after if d.source_line), one)
+    meaning, remedy = explain(DIALECT, place.source_line)
+    if not meaning:
+        meaning, remedy = explain(COMPILER, one.text)
+    return place, meaning, remedy
+
+
+def remarks(everything: list[Diagnostic], flat: Flat) -> tuple[Remark, ...]:
+    """Each error and warning with its place in the main file, errors first; notes go with what they explain."""
+    found: list[Remark] = []
+    for number, one in enumerate(everything):
+        if one.kind == "note":
+            continue
+        place, meaning, remedy = _explained(one, everything)
+        header = "" if one.source_line else f"{one.file}, line {one.line}"
+        notes = []
+        for note in everything[number + 1 :]:
+            if note.kind != "note":
+                break
+            notes.append(f"{note.file}, line {note.line}: {note.text}")
+        kind = "error" if one.is_error else "warning"
+        here = remark_at(flat, place.file, place.line, one.text, meaning, remedy, kind=kind, column=place.column)
+        found.append(replace(here, header=here.header or header, notes=tuple(notes)))
+    return tuple(sorted(found, key=lambda each: each.kind != "error"))
 
 
 def backend_error(said: str, flat: Flat) -> CompileError | None:
@@ -131,6 +159,9 @@ def backend_error(said: str, flat: Flat) -> CompileError | None:
         line=place[1] if place else None,
         source_line=source_line,
         messages=(found["text"],),
+        remarks=(
+            remark_at(flat, place[0].name if place else "", place[1] if place else 0, found["text"], meaning, remedy),
+        ),
         log=log,
         tried=flat.tried,
         detail=(snippet(place[1], source_line) + "\n" if place else "") + (f"that is: {meaning}" if meaning else ""),

@@ -5,14 +5,17 @@ meaning, a remedy.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labkit.compile.clang import snippet
 from labkit.compile.lines import Place, places
 from labkit.compile.messages import VERIFIER, explain
-from labkit.compile.source import shown
-from labkit.errors import VerifierError
+from labkit.compile.registers import Path as LogPath
+from labkit.compile.registers import last_path, place_at, registers_at_the_end
+from labkit.compile.remarks import flat_of, remark_at
+from labkit.compile.source import Flat, shown
+from labkit.errors import Remark, VerifierError
 from labkit.program.spec import FunctionSpec, ProgramSpec
 
 __all__ = ["Summary", "summarise", "verifier_error"]
@@ -60,8 +63,8 @@ def verifier_error(spec: ProgramSpec, function: FunctionSpec, errno: int | None,
     """The error for a program that the kernel refused with ``errno`` and the verifier's ``log``
     (which may be empty).
     """
-    summary = summarise(log)
-    place = _place(spec, function, summary.instruction)
+    summary, path, lines = summarise(log), last_path(log), places(function, spec.btf)
+    place = place_at(lines, summary.instruction) if summary.instruction is not None else None
     meaning, remedy = explain(VERIFIER, summary.said)
     said = summary.said or "no reason given"
     detail = []
@@ -73,6 +76,8 @@ def verifier_error(spec: ProgramSpec, function: FunctionSpec, errno: int | None,
     if left_out > 0:
         detail.append(f"({left_out} {'line' if left_out == 1 else 'lines'} of the log left out: see .log)")
     detail += [f"clang had warned: {text}" for text in spec.warnings if _TELLING.search(text)]
+    remedy = remedy or _fallback(log)
+    flat = flat_of(spec)
     return VerifierError(
         f"the verifier refuses {function.name}" + (f" ({place.file}:{place.line})" if place else "") + f": {said}",
         said=summary.said,
@@ -83,15 +88,23 @@ def verifier_error(spec: ProgramSpec, function: FunctionSpec, errno: int | None,
         tried=f"to load {function.name}, from {shown(Path(spec.path)) if spec.path else 'text in a cell'}",
         errno=errno,
         detail="\n".join(detail),
-        remedy=remedy or _fallback(log),
+        remedy=remedy,
+        remarks=(_remark(flat, place, path, lines, said, meaning, remedy),),
+        code=path.code,
+        registers=registers_at_the_end(path, summary.said, lines, flat.files[0].name),
     )
 
 
-def _place(spec: ProgramSpec, function: FunctionSpec, instruction: int | None) -> Place | None:
-    if instruction is None:
-        return None
-    before = [p for p in places(function, spec.btf) if p.index <= instruction and p.line]
-    return before[-1] if before else None
+def _remark(
+    flat: Flat, place: Place | None, path: LogPath, lines: list[Place], said: str, meaning: str, remedy: str
+) -> Remark:
+    """The refusal at its place in the text. Where a header's code was refused: at the text's own line that led there."""
+    found = remark_at(flat, place.file if place else "", place.line if place else 0, said, meaning, remedy)
+    if not found.header:
+        return found
+    own = (place_at(lines, index) for index in reversed(path.visited))
+    led = next((each for each in own if each is not None and each.file == flat.files[0].name), None)
+    return replace(found, line=led.line) if led is not None else found
 
 
 def _fallback(log: str) -> str:

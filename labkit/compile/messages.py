@@ -44,6 +44,17 @@ COMPILER: tuple[Entry, ...] = (
         "u64 *value = map.lookup(&key); if (value) (*value)++;",
     ),
     (
+        r"use of undeclared identifier '((?:XDP|ETH_P|IPPROTO|TC_ACT)_\w+)'; did you mean '([^']+)'",
+        "nothing called {0} has been declared; {1} is spelt much the same",
+        "write {1} where that is what you mean; constants XDP_* come from <uapi/linux/bpf.h>, ETH_P_* from "
+        "<uapi/linux/if_ether.h>, IPPROTO_* from <uapi/linux/in.h>, TC_ACT_* from <uapi/linux/pkt_cls.h>",
+    ),
+    (
+        r"use of undeclared identifier '([^']+)'; did you mean '([^']+)'",
+        "nothing called {0} has been declared; {1} is spelt much the same",
+        "write {1} where that is what you mean; else declare {0} above this line, or include its header",
+    ),
+    (
         r"use of undeclared identifier '(XDP_\w+|ETH_P_\w+|IPPROTO_\w+|TC_ACT_\w+)'",
         "{0} is a constant from a kernel header that this text does not include",
         "XDP_* come from <uapi/linux/bpf.h>, ETH_P_* from <uapi/linux/if_ether.h>, IPPROTO_* from "
@@ -53,6 +64,16 @@ COMPILER: tuple[Entry, ...] = (
         r"use of undeclared identifier '([^']+)'",
         "nothing called {0} has been declared before this line",
         "check the spelling; declare the variable, or define the map, above its first use",
+    ),
+    (
+        r"unterminated /\* comment",
+        "a comment begins here and never ends: all text behind it belongs to it",
+        "put */ where the comment should end; comments can't lie within one another",
+    ),
+    (
+        r"missing terminating '(.)' character",
+        "a text or a character begins in this line, and its closing {0} is missing",
+        "close it in the same line",
     ),
     (
         r"expected ';'",

@@ -35,6 +35,15 @@ class SourceFile:
     name: str
     lines: tuple[str, ...]
     heads: list[int] = field(default_factory=list)
+    included: tuple[SourceFile, int] | None = None  # by which file, on which of its lines; None for the main file
+
+    @property
+    def way_in(self) -> int | None:
+        """The line of the main file whose #include leads here; None for the main file itself."""
+        if self.included is None:
+            return None
+        by, line = self.included
+        return by.way_in or line
 
 
 @dataclass
@@ -92,13 +101,12 @@ def flatten(text: str, name: str, path: Path | None, search: tuple[Path, ...]) -
     Raises CompileError where headers include one another without end, or one can't be read.
     """
     flat = Flat(path=path)
-    _paste(flat, text, name, path, search, 0)
+    _paste(flat, SourceFile(name, _lines(text)), path, search, 0)
     return flat
 
 
-def _paste(flat: Flat, text: str, name: str, path: Path | None, search: tuple[Path, ...], depth: int) -> None:
+def _paste(flat: Flat, file: SourceFile, path: Path | None, search: tuple[Path, ...], depth: int) -> None:
     number = len(flat.files)
-    file = SourceFile(name, _lines(text))
     flat.files.append(file)
     for index, (line, safe) in enumerate(zip(file.lines, _beginnings(file.lines), strict=True)):
         if safe is not None:
@@ -116,20 +124,22 @@ def _paste(flat: Flat, text: str, name: str, path: Path | None, search: tuple[Pa
                         source_line=line,
                         remedy="guard each header with #ifndef NAME, #define NAME … #endif",
                     )
-                _paste_header(flat, header, search, depth)
+                _paste_header(flat, header, (file, index + 1), search, depth)
                 flat.out.append(f'#line {index + 2} "lab-{number}"')
                 continue
         flat.out.append(line)
 
 
-def _paste_header(flat: Flat, header: Path, search: tuple[Path, ...], depth: int) -> None:
+def _paste_header(
+    flat: Flat, header: Path, included: tuple[SourceFile, int], search: tuple[Path, ...], depth: int
+) -> None:
     text = read(header)
     if _ONCE.search(text):
         if header in flat.once:
             return
         flat.once.add(header)
         text = _ONCE.sub("", text)
-    _paste(flat, text, shown(header), header, search, depth + 1)
+    _paste(flat, SourceFile(shown(header), _lines(text), included=included), header, search, depth + 1)
 
 
 def read(path: Path) -> str:

@@ -19,7 +19,7 @@ from labkit.program.relocate import relocated
 from labkit.program.spec import FunctionSpec, ProgramSpec
 from labkit.program.targets import map_class
 from labkit.program.watch import Watch, open_watch
-from labkit.uapi import ProgType, XdpAction
+from labkit.uapi import ProgFlag, ProgType, XdpAction
 
 __all__ = ["VERDICTS", "Program", "load_program"]
 
@@ -46,6 +46,7 @@ class Program:
         fd: int,
         maps: dict[str, Map],
         expected_attach_type: int = 0,
+        flags: int = 0,
     ) -> None:
         info = bpf.prog_info(fd)
         self.spec = spec
@@ -55,6 +56,7 @@ class Program:
         self.tag = info.tag
         self.type = ProgType(info.type)
         self.expected_attach_type = expected_attach_type
+        self.flags = ProgFlag(flags)
         self.jited_bytes = info.jited_bytes
         self._fd: int | None = fd
         self._last_verdicts: dict[str, int] | None = None
@@ -183,7 +185,7 @@ def load_program(
             maps[name] = kind(spec.maps[name], again(), btf) if again else kind.create(spec.maps[name], btf)
         code = relocated(chosen, maps)
         fd = _load(spec, chosen, code, type, flags, ifindex, expected_attach_type, explain)
-        return Program(spec, chosen, fd, maps, expected_attach_type)
+        return Program(spec, chosen, fd, maps, expected_attach_type, flags)
     except BaseException:
         for made in maps.values():
             made.close()

@@ -10,6 +10,9 @@ from labkit.lesson.frame_map_style import FRAME_MAP_CSS as _DRAWN
 
 __all__ = [
     "CSS",
+    "EDITOR_CSS",
+    "EDITOR_ESM",
+    "EDITOR_PARTS",
     "ESM",
     "FRAME_MAP_CSS",
     "FRAME_MAP_ESM",
@@ -22,8 +25,12 @@ __all__ = [
     "RINGS_PARTS",
 ]
 
-PARTS = ("format", "dom", "layout", "flow", "topology", "chart", "ledger", "statistics", "controls", "panel")
+PARTS = (
+    *("format", "dom", "layout", "flow", "detail", "topology", "chart", "ledger"),
+    *("statistics", "controls", "export", "panel"),
+)
 FRAME_MAP_PARTS = ("format", "dom", "controls", "frame_map_bytes", "frame_map")
+EDITOR_PARTS = ("dom", "format", "editor_code", "editor_said", "editor_versions", "editor")
 
 RINGS_PARTS = ("format", "dom", "controls", "rings_art", "rings")
 
@@ -41,6 +48,9 @@ PREDICTION_CSS: str = _read("prediction.css")
 # The panel's look for the controls, and the picture's for the drawing.
 FRAME_MAP_ESM: str = "\n".join(_read(f"{part}.js") for part in FRAME_MAP_PARTS)
 FRAME_MAP_CSS: str = "\n".join((CSS, _DRAWN, _read("frame_map.css")))
+
+EDITOR_ESM: str = "\n".join(_read(f"{part}.js") for part in EDITOR_PARTS)
+EDITOR_CSS: str = "\n".join((CSS, _read("editor.css")))
 
 RINGS_ESM: str = "\n".join(_read(f"{part}.js") for part in RINGS_PARTS)
 RINGS_CSS: str = "\n".join((CSS, _read("rings.css")))

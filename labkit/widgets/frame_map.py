@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
-import anywidget
 import traitlets
 
 from labkit.errors import LabError, StateError
@@ -23,7 +22,7 @@ from labkit.traffic.frames import icmp, tcp, udp, vlan
 from labkit.widgets.assets import FRAME_MAP_CSS, FRAME_MAP_ESM
 from labkit.widgets.comms import answer_beside_cells
 from labkit.widgets.frame_map_data import drawing_for, table_for
-from labkit.widgets.still import Still
+from labkit.widgets.still import Pictured, Still
 
 __all__ = ["FrameMap"]
 
@@ -44,7 +43,7 @@ _FRAMES: dict[str, Callable[[Interface, Interface], bytes]] = {
 }
 
 
-class FrameMap(anywidget.AnyWidget):
+class FrameMap(Pictured):
     """The buffer of a real frame, byte by byte, and controls that move its ends.
 
     Each try sends one frame to ``interface`` (by default the far end of the lab's first link) through bpf/adjust.c,
@@ -215,16 +214,6 @@ class FrameMap(anywidget.AnyWidget):
         if self.found is None:
             return note + f"<p>{escape(self.state.get('error', ''))}</p>"
         return note + map_of(self.found, self.interface.peer.host.name)._repr_html_()
-
-    def _ipython_display_(self) -> None:
-        self._still.show(self, self._picture())
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The live view, and for a page without widgets (a notebook on the web) a still picture."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if bundle is not None:
-            bundle[0]["text/html"] = self._picture()
-        return bundle
 
     def __repr__(self) -> str:
         return f"<frame's buffer at {self.interface.where}: {self.ended or f'{len(self.steps)} steps'}>"

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
-import anywidget
 import traitlets
 
 from labkit.errors import LabError, StateError
@@ -17,7 +16,7 @@ from labkit.lesson.xsk_at_work import GIVES_BACK, PACES, AtWork
 from labkit.lesson.xsk_rings import RingsState, rings_picture, state_of
 from labkit.widgets.assets import RINGS_CSS, RINGS_ESM
 from labkit.widgets.comms import answer_beside_cells
-from labkit.widgets.still import Still
+from labkit.widgets.still import Pictured, Still
 from labkit.widgets.ticker import Ticker
 from labkit.xsk import XskSocket
 
@@ -28,10 +27,10 @@ _shown: dict[str, Rings] = {}
 _shown_lock = threading.RLock()
 
 
-class Rings(anywidget.AnyWidget):
+class Rings(Pictured):
     """The rings of ``what``, an XskSocket, ten times a second; of an ``AtWork`` also what its program does, to be changed.
 
-    A picture is one moment: nothing in it moved while it was read, so the places of all frames add up to the memory. One
+    The places of all frames add up to the memory in every picture, whatever moves while it is read (``state_of``). One
     message a tick goes to the browser, which answers; while it is hidden none goes. What went wrong is shown in red and
     kept in ``errors``. One view a socket: showing another ends the first. It ends with its socket, and the program with it
     where there is one. Raises StateError for what is no open socket.
@@ -106,6 +105,7 @@ class Rings(anywidget.AnyWidget):
                     "filled": len(ring.frames),
                     "puts": ring.puts_in,
                     "takes": ring.takes_out,
+                    "wake": ring.needs_wakeup,
                 }
                 for ring in moment.rings
             ],
@@ -175,16 +175,6 @@ class Rings(anywidget.AnyWidget):
         note = "<p><b>A still picture.</b> Run this notebook's cells again to see the rings turn.</p>"
         error = f"<p>{escape(self._problem)}</p>" if self._problem else ""
         return note + error + rings_picture(self._moment)._repr_html_()
-
-    def _ipython_display_(self) -> None:
-        self._still.show(self, self._picture())
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The live view, and for a page without widgets (a notebook on the web) a still picture."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if bundle is not None:
-            bundle[0]["text/html"] = self._picture()
-        return bundle
 
     def __repr__(self) -> str:
         return f"<rings of {self.xsk.where}: {self.ended or 'live'}>"

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Still"]
+import anywidget
+
+__all__ = ["Pictured", "Still"]
 
 # Every front end here marks its element with one of these classes; the rest are JupyterLab's.
 _LIVE = ".xdp-root,.lab-predict,.widget-html"
@@ -52,3 +54,22 @@ class Still:
 
 def _framed(html: str) -> str:
     return f'{_STYLE}<div class="lab-still" style="display:none">{html}</div>'
+
+
+class Pictured(anywidget.AnyWidget):
+    """A widget that leaves a picture: ``_picture`` gives it as HTML, for a page that no kernel answers."""
+
+    _still: Still
+
+    def _picture(self) -> str:
+        raise NotImplementedError
+
+    def _ipython_display_(self) -> None:
+        self._still.show(self, self._picture())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The live view, and for a page without widgets (a notebook on the web) a still picture."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if bundle is not None:
+            bundle[0]["text/html"] = self._picture()
+        return bundle
