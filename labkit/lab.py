@@ -186,6 +186,14 @@ class Lab:
         with self._while_open("to read its counters"), self.traffic.hold_still():
             return self.observer.sample()
 
+    def glance(self) -> Sample:
+        """One reading while the traffic goes on: good for rates, off by what is on its way as a ledger.
+
+        Raises StateError as ``sample`` does.
+        """
+        with self._while_open("to read its counters"):
+            return self.observer.sample(at_rest=False)
+
     def ledger(self, settle_s: float = 2.0) -> Ledger:
         """What became of every packet since the lab came up or was reset.
 

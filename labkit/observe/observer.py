@@ -149,9 +149,13 @@ class Observer:
             self._bulks = self._watch(lambda: BulkWatch(namespaces, before), without)
             self._bulks_refused = self._bulks is None
 
-    def sample(self) -> Sample:
-        """Read everything now. The reading is consistent where traffic holds still (``Lab.sample`` sees to that)."""
-        self._await_rest()
+    def sample(self, *, at_rest: bool = True) -> Sample:
+        """Read everything now. The reading is consistent where traffic holds still (``Lab.sample`` sees to that).
+
+        ``at_rest=False`` does not wait for frames that are between two counters.
+        """
+        if at_rest:
+            self._await_rest()
         programs = list(self._lab.programs)
         interfaces: dict[str, InterfaceCounters] = {}
         bulks = self._bulks.read() if self._bulks is not None else {}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
+from labkit.compile import compile_source
 from labkit.errors import AttachError, StateError
 from labkit.interface import Interface
 from labkit.lab import Lab
@@ -18,13 +20,14 @@ NO_PROGRAM = "none"
 class ProgramChoice:
     """The programs to choose from at ``target``, by label, and the one that is there.
 
+    A path of a C file is compiled and loaded when it is chosen for the first time.
     A program that a cell attached there is offered by its own name from then on.
     """
 
-    def __init__(self, lab: Lab, target: Interface | None, programs: Mapping[str, Program]) -> None:
+    def __init__(self, lab: Lab, target: Interface | None, programs: Mapping[str, Program | str | Path]) -> None:
         self.lab = lab
         self.target = target
-        self.programs: dict[str, Program] = dict(programs)
+        self.programs: dict[str, Program | str | Path] = dict(programs)
         self.wanted_mode: Mode = "native"
 
     @property
@@ -94,6 +97,8 @@ class ProgramChoice:
                 tried="to choose a program",
                 remedy="choose one of " + ", ".join(self.labels),
             )
+        if isinstance(program, (str, Path)):
+            program = self.programs[label] = self.lab.load(compile_source(path=program))
         if program.closed:
             raise StateError(
                 f"The program {program.name} is closed.",

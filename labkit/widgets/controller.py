@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from labkit.errors import TrafficError
@@ -13,12 +14,16 @@ from labkit.interface import Interface
 from labkit.lab import Lab
 from labkit.program.link import MODES
 from labkit.program.program import Program
-from labkit.traffic.frames import udp
+from labkit.traffic.frame import Frame
+from labkit.traffic.frames import icmp, tcp, udp
 from labkit.traffic.generator import Generator
 from labkit.traffic.report import rate
 from labkit.widgets.choice import ProgramChoice
+from labkit.widgets.offloads import OFFLOADS, Offloads
 from labkit.widgets.settings import (
     FASTEST,
+    FLOWS,
+    KINDS,
     RATE_PPS,
     SIZE_BYTES,
     THREADS,
@@ -29,7 +34,8 @@ from labkit.widgets.settings import (
 __all__ = ["Controller"]
 
 _SETTLE_S = 0.5
-_SETTINGS = tuple(field.name for field in fields(Settings))
+_CONTROLS = (*(field.name for field in fields(Settings)), "program", "mode", *OFFLOADS)
+_BUILDERS: dict[str, Callable[..., Frame]] = {"UDP": udp, "TCP": tcp, "ICMP": icmp}
 
 
 class Controller:
@@ -38,7 +44,7 @@ class Controller:
     ``choice`` holds the programs for the other end of that link.
     """
 
-    def __init__(self, lab: Lab, programs: Mapping[str, Program] | None = None) -> None:
+    def __init__(self, lab: Lab, programs: Mapping[str, Program | str | Path] | None = None) -> None:
         self.lab = lab
         self.settings = Settings()
         self.sender: Interface | None = None
@@ -47,7 +53,8 @@ class Controller:
             near, far = lab.topology.links[0].ends
             self.sender, target = lab[near.host][near.interface], lab[far.host][far.interface]
         self.choice = ProgramChoice(lab, target, programs or {})
-        self._generator: Generator | None = None
+        self.offloads = Offloads(lab)
+        self._generators: list[Generator] = []  # one for each protocol
         self._began = 0.0
         self._lock = threading.RLock()
 
@@ -66,15 +73,26 @@ class Controller:
             settings = self.settings
             receiver = self.lab.hosts[self.lab.topology.hosts[-1]]
             self.stop_own()  # one that has come to its end
-            generator = Generator(
-                self.sender,
-                udp(self.sender.host, receiver, size=settings.size_bytes),
-                rate_pps=settings.rate_pps,
-                threads=settings.threads,
-                flows=settings.flows,
-            )
-            generator.start()
-            self._generator = generator
+            builders = [_BUILDERS[kind] for kind in settings.kinds]
+            generators = [
+                Generator(
+                    self.sender,
+                    build(self.sender.host, receiver, size=settings.size_bytes),
+                    rate_pps=settings.rate_pps and settings.rate_pps / len(builders),
+                    threads=settings.threads,
+                    flows=settings.flows if build is not icmp else 1,
+                )
+                for build in builders
+            ]
+            if len(generators) > 1:
+                self.lab.count_bulks()
+            try:
+                for each in generators:
+                    each.start()
+                    self._generators.append(each)
+            except BaseException:
+                self.stop_own()
+                raise
             self._began = time.monotonic()
             self.lab.tell("info", f"Traffic started: {settings}.")
 
@@ -87,12 +105,13 @@ class Controller:
     def stop_own(self) -> bool:
         """Stop the panel's own traffic; whether there was any."""
         with self._lock:
-            own, self._generator = self._generator, None
-            if own is None:
+            own, self._generators = self._generators, []
+            if not own:
                 return False
-            report = own.stop()
+            reports = [each.stop() for each in own]
             if not self.lab.closed:
-                words = f"{report.sent:,} packets sent at {rate(report.pps)}"
+                sent, pps = sum(each.sent for each in reports), sum(each.pps for each in reports)
+                words = f"{sent:,} packets sent at {rate(pps)}"
                 self.lab.tell("info", f"Traffic stopped: {words}.")
             return True
 
@@ -109,27 +128,29 @@ class Controller:
         what stands before the fault.
         """
         for name in values:
-            if name not in (*_SETTINGS, "program", "mode"):
+            if name not in _CONTROLS:
                 raise TrafficError(
                     f"The panel has no control {name!r}.",
                     tried="to set it",
-                    remedy="use " + ", ".join((*_SETTINGS, "program", "mode")),
+                    remedy="use " + ", ".join(_CONTROLS),
                 )
         with self._lock:
             program, mode = values.pop("program", None), values.pop("mode", None)
+            switches = {name: values.pop(name) for name in OFFLOADS if name in values}
             settings = replace(self.settings, **values).checked()
+            for name, value in switches.items():
+                self.offloads.switch(name, value)
             if program is not None or mode is not None:
                 self._choose(program, mode)
             if settings != self.settings:
                 self.settings = settings
-                if self._generator is not None and self._generator.running:
+                if self._sends:
                     self.stop_own()
                     self.start()
 
     def _choose(self, program: str | None, mode: str | None) -> None:
         """A program is swapped under traffic. A change of mode has a gap without any: the traffic waits for it."""
-        own = self._generator
-        gap = mode not in (None, self.choice.mode) and own is not None and own.running
+        gap = mode not in (None, self.choice.mode) and self._sends
         if gap:
             self.stop_own()
             self.lab.ledger(settle_s=_SETTLE_S)  # until the last frame is through the old mode
@@ -143,11 +164,15 @@ class Controller:
         """Take over the traffic, the settings and the programs of a panel that is replaced."""
         with self._lock, other._lock:
             self.settings, self._began = other.settings, other._began
-            self._generator, other._generator = other._generator, None
+            self._generators, other._generators = other._generators, []
             self.choice.wanted_mode = other.choice.wanted_mode
             if not self.choice.programs:
                 known = other.choice.programs.items()
-                self.choice.programs = {label: each for label, each in known if not each.closed}
+                self.choice.programs = {label: each for label, each in known if not getattr(each, "closed", False)}
+
+    @property
+    def _sends(self) -> bool:
+        return any(each.running for each in self._generators)
 
     @property
     def sending(self) -> bool:
@@ -172,6 +197,16 @@ class Controller:
             _range("rate_pps", "Rate", RATE_PPS, now.rate_pps, **pace),
             _range("size_bytes", "Size", SIZE_BYTES, now.size_bytes, step=4, unit="B"),
             _segmented("threads", "Threads", list(THREADS), now.threads),
+            {**_segmented("kind", "Protocol", list(KINDS), now.kind), "more": True},
+            _range("flows", "Flows", FLOWS, now.flows, scale="log", more=True),
+            *self._switches(),
+        ]
+
+    def _switches(self) -> list[dict[str, Any]]:
+        states = self.offloads.states()
+        return [
+            {**_segmented(name, label, ["off", "on"], "on" if states[name] else "off"), "more": True}
+            for name, (_, label) in OFFLOADS.items()
         ]
 
     def hosts(self) -> dict[str, list[str]]:
@@ -180,6 +215,8 @@ class Controller:
         for source in self.lab.traffic.running:
             if isinstance(source, Generator) and source.running:
                 found[source.interface.host.name] = _sender_in_words(source)
+        if self.sender is not None and self._sends and len(self._generators) > 1:
+            found[self.sender.host.name] = [f"generators of {' and '.join(self.settings.kinds)}", str(self.settings)]
         for sink in self.lab.sinks:
             waiting = f"{sink.queued():,} packets wait"
             found[sink.host.name] = [f"socket {sink.where.partition(' ')[2]}", waiting]

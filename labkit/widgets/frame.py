@@ -102,8 +102,13 @@ def build_frame(
     past: Reading | None,
     baseline: Sample,
     shown: Shown,
+    *,
+    exact: Ledger | None = None,
 ) -> dict[str, Any]:
-    """The frame ``seq``: counts since ``baseline`` (the last reset), rates from ``past`` to now."""
+    """The frame ``seq``: counts since ``baseline`` (the last reset), rates from ``past`` to now.
+
+    The ledger shown is ``exact`` where it is given, else that of ``present``.
+    """
     rates = _Rates(present, past)
     return {
         "seq": seq,
@@ -118,10 +123,11 @@ def build_frame(
             for link in topology.links
         ],
         "losses": _losses(topology, present.ledger, rates),
+        "interfaces": [_interface(each, where, rates) for where, each in present.sample.interfaces.items()],
         "programs": [_program(badge, present.sample, past, baseline, rates) for badge in shown.badges],
         "hosts": {host: list(lines) for host, lines in shown.hosts.items()},
         "series": _series(present.ledger, rates),
-        "ledger": _ledger(present.ledger, settled=rates.quiet),
+        "ledger": _ledger(exact or present.ledger, settled=rates.quiet),
         "events": [
             {"t_s": round(t, 1), "level": level, "text": text} for t, level, text in shown.events[-_MOST_EVENTS:]
         ],
@@ -143,12 +149,19 @@ class _Rates:
 
     def received(self, where: str) -> float:
         """What came in at an interface, whatever became of it."""
+        return self._link(where, "rx_packets")
+
+    def left(self, where: str) -> float:
+        """What went out at an interface."""
+        return self._link(where, "tx_packets")
+
+    def _link(self, where: str, counter: str) -> float:
         now, before = self._present.sample.interfaces.get(where), None
         if self._past is not None:
             before = self._past.sample.interfaces.get(where)
         if now is None or before is None:
             return 0.0
-        return self.of(now.link.get("rx_packets", 0), before.link.get("rx_packets", 0))
+        return self.of(now.link.get(counter, 0), before.link.get(counter, 0))
 
     def row(self, row: Row) -> float:
         return self.of(row.packets, self._before.get(_key(row), 0)) if self._past is not None else 0.0
@@ -157,6 +170,19 @@ class _Rates:
     def quiet(self) -> bool:
         """Whether nothing was sent between the readings: then the ledger has to come out even."""
         return self._past is not None and self._past.ledger.sent == self._present.ledger.sent
+
+
+def _interface(counters: InterfaceCounters, where: str, rates: _Rates) -> dict[str, Any]:
+    return {
+        "host": counters.host,
+        "interface": where.partition(" ")[2],
+        "peer": counters.peer,
+        "up": counters.up,
+        "mtu": counters.mtu,
+        "mode": counters.mode,
+        "rx_pps": rates.received(where),
+        "tx_pps": rates.left(where),
+    }
 
 
 def _key(row: Row) -> tuple[str, str, str]:

@@ -7,6 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -14,13 +15,13 @@ import traitlets
 
 from labkit.errors import LabError, StateError
 from labkit.lab import Lab
-from labkit.observe.balance import balance
 from labkit.program.program import Program
 from labkit.widgets.assets import CSS, ESM
 from labkit.widgets.comms import answer_beside_cells
 from labkit.widgets.controller import Controller
 from labkit.widgets.frame import Badge, Reading, Shown, build_frame, describe_topology
 from labkit.widgets.picture import still_picture
+from labkit.widgets.readings import Readings
 from labkit.widgets.still import Still
 from labkit.widgets.ticker import Ticker
 
@@ -38,8 +39,8 @@ _panels_lock = threading.RLock()
 class LivePanel(anywidget.AnyWidget):
     """The topology, the rates, the ledger and the controls of a lab, live.
 
-    ``programs`` (label → Program) are offered for choice at the receiving end of the first link; a
-    program already attached there is offered in any case. One panel a lab: showing another, as by
+    ``programs`` (label → Program, or the path of a C file, loaded when it is chosen) are offered at the receiving end
+    of the first link; a program already attached there is offered in any case. One panel a lab: showing another, as by
     running the cell again, ends the first. The panel ends with the lab. What a control could not do
     is shown in red and kept in ``errors``.
     """
@@ -51,7 +52,9 @@ class LivePanel(anywidget.AnyWidget):
     frame = traitlets.Dict().tag(sync=True)
     _ended: str | None = "closed"  # until it has begun: a panel that could not be made is closed by its collector
 
-    def __init__(self, lab: Lab, programs: Mapping[str, Program] | None = None, *, interval_s: float = 0.1) -> None:
+    def __init__(
+        self, lab: Lab, programs: Mapping[str, Program | str | Path] | None = None, *, interval_s: float = 0.1
+    ) -> None:
         if lab.closed:
             raise StateError(
                 f"The lab {lab.name} is closed.",
@@ -64,6 +67,7 @@ class LivePanel(anywidget.AnyWidget):
         self.ticker = Ticker(self._tick, self._failed, interval_s=interval_s, name=f"panel-{lab.name}")
         self._readings: deque[Reading] = deque(maxlen=_WINDOW)
         self._baseline: object = None
+        self._read = Readings(lab, lambda: self.controller.sending)
         self._epoch = 0
         self._statistics = False  # whether somebody looks at them
         self._problem: tuple[str, str] | None = None
@@ -98,7 +102,9 @@ class LivePanel(anywidget.AnyWidget):
         self.refresh()
 
     def set(self, **values: Any) -> None:
-        """Set rate_pps (None: as fast as it goes), size_bytes, threads, flows, program, mode.
+        """Set rate_pps (None: as fast as it goes), size_bytes, threads, flows, kind, program, mode or an offload.
+
+        ``kind`` is UDP, TCP, ICMP or mix; tx_checksum, tx_vlan and rx_vlan are "on" or "off".
 
         Raises LabError.
         """
@@ -107,7 +113,7 @@ class LivePanel(anywidget.AnyWidget):
 
     def refresh(self) -> None:
         """Read the counters and show them now."""
-        self._tick(self.ticker.seq)
+        self._tick(self.ticker.seq, exact=True)
 
     @property
     def ended(self) -> str | None:
@@ -129,7 +135,7 @@ class LivePanel(anywidget.AnyWidget):
 
     # The clock's side
 
-    def _tick(self, seq: int) -> None:
+    def _tick(self, seq: int, *, exact: bool = False) -> None:
         with self._work:
             if self._ended is not None or self.lab.closed:
                 return
@@ -138,16 +144,21 @@ class LivePanel(anywidget.AnyWidget):
                 self._baseline = baseline
                 self._epoch += 1
                 self._readings.clear()
-            sample = self.lab.sample()
-            reading = Reading(sample, balance(baseline, sample))
+                self._read.ledger = None
+            reading = self._read.read(baseline, exact=exact)
+            sample = reading.sample
             while len(self._readings) > 1 and sample.time_s - self._readings[0].sample.time_s > _LONGEST_S:
                 self._readings.popleft()  # from before a pause: the rates would be of long ago
             past = self._readings[0] if self._readings else None
             self._readings.append(reading)
             if self._tick_failed:
                 self._problem, self._tick_failed = None, False
-            frame = build_frame(seq, self.lab.topology, reading, past, baseline, self._shown(reading))
+            shown = self._shown(reading)
+            frame = build_frame(seq, self.lab.topology, reading, past, baseline, shown, exact=self._read.ledger)
             self.controls = self.controller.controls()
+            notes = list(self.controller.offloads.notes())
+            if notes != self.topology["notes"]:
+                self.topology = {**self.topology, "notes": notes}
             self.frame = frame
             self._keep_still(running=frame["state"] == "running")
 

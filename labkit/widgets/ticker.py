@@ -74,6 +74,11 @@ class Ticker:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
+    def cpu_s(self) -> float:
+        """Seconds of a CPU that the thread has used; 0 where it doesn't run."""
+        ident = self._thread.ident
+        return time.clock_gettime(time.pthread_getcpuclockid(ident)) if ident is not None and self.alive else 0.0
+
     def _run(self) -> None:
         due = time.monotonic()
         while self._wait_until(due):

@@ -13,10 +13,12 @@ from labkit.bench import (
     compilation,
     cpumap,
     drop,
+    editor,
     generator,
     hints,
     ledger,
     observe,
+    panel,
     redirect,
     redirect_cost,
     sandbox,
@@ -56,6 +58,18 @@ def test_generator() -> None:
     assert found["ratio"]["scapy_sendp_list"] > 1
 
 
+def test_panel() -> None:
+    found = check(panel.run(1, quiet, seconds=0.3), "Mpps", "no_panel")
+    assert 0 < found["also"]["cpu_share"] < 1
+
+
+def test_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDP_LAB_PROGRESS", str(tmp_path / "progress.json"))
+    found = check(editor.run(1, quiet, most=2), "ms", "compile_alone")
+    assert 0 < found["also"]["swap_ms"] <= found["also"]["slowest_ms"]
+    assert found["also"]["programs"] == 2
+
+
 def test_drop() -> None:
     check(drop.run(1, quiet, packets=50_021), "Mpps", "generic", "native_without_reading")
 
@@ -63,6 +77,7 @@ def test_drop() -> None:
 def test_xsk() -> None:
     found = check(xsk.run(1, quiet, packets=20_011), "Mpps", "af_packet")
     assert 0 < found["also"]["share_of_what_was_redirected"] <= 1
+    assert all(found["also"][f"{what}_af_packet"] > 0 < found["also"][what] for what in ("forward", "send"))
 
 
 @pytest.mark.leaks("the compiler's child is a new one afterwards")
@@ -173,6 +188,8 @@ def test_every_benchmark_named_by_the_command_is_here() -> None:
     names = {
         "generator",
         "drop",
+        "editor",
+        "panel",
         "compile",
         "swap",
         "topology",

@@ -28,7 +28,7 @@ FLAGS = [
     "--disable-sync",
 ]
 SCENES = ("pair", "router", "chain", "fanout")
-HELPERS = ("formatRate", "formatShare", "formatTime", "axisRate", "makeScale", "niceScale", "dotSpeed")
+HELPERS = ("formatRate", "formatShare", "formatTime", "axisRate", "makeScale", "niceScale", "dotSpeed", "toCsv")
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -164,7 +164,18 @@ def test_by_keyboard_alone(bench: Bench) -> None:
     assert [m["name"] for m in sent(page, "action")] == ["start", "reset"]
     page.keyboard.press("Tab")
     assert page.evaluate(focus) == "Pause"
+    for button in ("CSV", "PNG"):
+        page.keyboard.press("Tab")
+        assert page.evaluate(focus) == button
     page.keyboard.press("Tab")
+    seen = "[document.activeElement.dataset.place, document.activeElement.ariaLabel]"
+    assert page.evaluate(seen) == ["host client", "client (10.0.1.1) · generator, ready"]
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(seen)[0] == "program server eth0"
+    assert page.inner_text(".xdp-notes >> nth=0").startswith("drop_by_protocol at server eth0 · native mode · id 412")
+    page.keyboard.press("Tab")
+    assert page.inner_text(".xdp-notes >> nth=0").startswith("Checksum and VLAN offloads off")
     assert page.evaluate(focus) == "program=drop by protocol"
     page.keyboard.press("ArrowRight")
     assert sent(page, "control") == [{"type": "control", "id": "program", "value": "pass all"}]
@@ -194,7 +205,7 @@ def test_statistics_are_asked_for_while_they_are_open(bench: Bench) -> None:
     page.keyboard.press("Enter")
     page.wait_for_function("lab.model.sent.some((m) => m.type === 'show')")
     page.evaluate("lab.step(1)")
-    rows = page.locator(".xdp-moved tbody tr")
+    rows = page.locator(".xdp-wide tbody tr")
     assert rows.locator("th").all_inner_texts() == ["client eth0", "server eth0", "server eth0"]
     assert f"{12 * 502003:,}" in rows.first.inner_text()
     page.locator(".xdp-panel").screenshot(path=ARTEFACTS / "panel-statistics.png")
@@ -265,6 +276,48 @@ def test_a_long_run_makes_no_nodes_and_takes_little_time(bench: Bench) -> None:
     )
     assert page.evaluate(count) == before
     assert sorted(times)[100] < 4, "half of the ticks should take less than 4 ms even on a slow machine"
+
+
+def test_hundreds_of_ticks_leave_the_heap_as_it_was(bench: Bench) -> None:
+    page = bench.open("router")
+    tools = page.context.new_cdp_session(page)
+
+    def heap() -> float:
+        tools.send("HeapProfiler.collectGarbage")
+        return float(tools.send("Runtime.getHeapUsage")["usedSize"])
+
+    steps = "for (let i = 0; i < 400; i++) lab.step(1); lab.model.sent.length = 0"
+    page.evaluate(steps)  # the chart's past is full
+    before = heap()
+    page.evaluate(steps)
+    assert heap() - before < 200_000  # a frame is 3 kB of JSON: 400 kept would be a megabyte and more
+
+
+def test_an_interface_that_is_down_is_crossed_out_and_said(bench: Bench) -> None:
+    page = bench.open()
+    end = {
+        "host": "server",
+        "interface": "eth0",
+        "peer": "client eth0",
+        "mtu": 1500,
+        "mode": "",
+        "rx_pps": 0,
+        "tx_pps": 0,
+    }
+    page.hover("[data-place='interface server eth0']")
+    for up, words in ((True, "server eth0 up, MTU 1500"), (False, "server eth0 DOWN, MTU 1500")):
+        page.evaluate("end => lab.step(1, { interfaces: [end] })", {**end, "up": up})
+        assert page.inner_text(".xdp-notes >> nth=0").startswith(words)
+        crosses = page.locator(".xdp-art g:not([display]) > path.xdp-wire:only-child")
+        assert crosses.count() == (0 if up else 1)
+
+
+def test_a_spreadsheet_takes_no_cell_for_a_formula(bench: Bench) -> None:
+    page = bench.open()
+    rows = [["=1+1", 'a "b", c', -5], [None, "é"]]
+    assert page.evaluate("async rows => (await import('/helpers.js')).toCsv(rows)", rows) == (
+        '\'=1+1,"a ""b"", c",-5\r\n,é\r\n'
+    )
 
 
 def test_text_stands_out(bench: Bench) -> None:

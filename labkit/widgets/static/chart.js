@@ -44,7 +44,7 @@ function makeChart(box) {
       );
       const value = html("b");
       const item = html("li", {}, sample, html("span", {}, label), value);
-      line = { path, value, item, values: new Float64Array(SLOTS).fill(NaN) };
+      line = { label, path, value, item, values: new Float64Array(SLOTS).fill(NaN) };
       lines.append(path);
       legend.append(item);
       series.set(key, line);
@@ -92,6 +92,18 @@ function makeChart(box) {
   }
 
   return {
+    art,
+    inWords: () => [...series.values()].map((line) => `${line.label} ${line.value.textContent}`).join(" · "),
+    /** Everything held, oldest first: {names, rows of [seconds ago, packets a second …]}. */
+    history() {
+      const latest = times[(head + SLOTS - 1) % SLOTS];
+      const kept = Array.from({ length: SLOTS }, (_, k) => (head + k) % SLOTS).filter((i) => times[i] <= latest);
+      const lines = [...series.values()];
+      return {
+        names: lines.map((line) => line.label),
+        rows: kept.map((i) => [(latest - times[i]).toFixed(1), ...lines.map((line) => line.values[i])]),
+      };
+    },
     add(present, now) {
       times[head] = now;
       for (const line of series.values()) line.values[head] = NaN;

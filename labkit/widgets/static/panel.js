@@ -21,11 +21,18 @@ const NOTICES = {
 
 function render({ model, el }) {
   const parts = makeFrame(el);
-  const art = makeTopology(parts.art);
+  let looked = null; // what of the picture is looked at
+  const art = makeTopology(parts.art, (key, node) => {
+    looked = key;
+    drawNotes();
+    if (key) setAttribute(node, "aria-label", placeInWords(key, model.get("topology"), latest));
+  });
   const chart = makeChart(parts.chart);
   const ledger = makeLedger(parts.ledger);
   const statistics = makeStatistics(parts.statistics, (open) => say({ type: "show", statistics: open }));
-  const controls = makeControls(parts.controls, (id, value) => say({ type: "control", id, value }));
+  const told = (id, value) => say({ type: "control", id, value });
+  const controls = makeControls(parts.controls, told);
+  const more = makeControls(parts.more, told);
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const cleanups = [];
   // A saved notebook's panel has no kernel behind it: the first word is waited for less long than the later ones.
@@ -56,14 +63,47 @@ function render({ model, el }) {
     cleanups.push(() => model.off(name, work));
   };
 
+  function drawNotes() {
+    const topology = model.get("topology") ?? {};
+    const words = looked ? placeInWords(looked, topology, latest) : (topology.notes ?? []).join(" ");
+    setText(parts.notes, words);
+    setShown(parts.notes, words !== "");
+  }
+
+  function setControls() {
+    const all = model.get("controls") ?? [];
+    controls.update(all.filter((one) => !one.more));
+    more.update(all.filter((one) => one.more));
+    setShown(parts.moreBox, all.some((one) => one.more));
+  }
+
+  /** Runs on a click: what goes wrong is said in the panel. */
+  async function save(kind) {
+    const name = model.get("topology")?.name ?? "lab";
+    try {
+      if (kind === "csv") {
+        const text = toCsv(exportRows(latest.ledger, chart.history()));
+        saveFile(`${name}.csv`, new Blob([text], { type: "text/csv" }));
+      } else {
+        const drawings = [parts.art.querySelector("svg"), chart.art];
+        saveFile(`${name}.png`, await toPng(parts.root, drawings, [`${name}: ${parts.pill.textContent}`, chart.inWords()].join(" · ")));
+      }
+    } catch (error) {
+      setText(parts.problem, `✗ The ${kind.toUpperCase()} file could not be made: ${error.message}`);
+      setShown(parts.problem, true);
+    }
+  }
+
   function draw() {
     const running = latest.state === "running" && !lost;
     const offline = lost || DEAD.has(latest.state);
     art.update(model.get("topology"), { ...latest, offline });
     ledger.update(latest.ledger);
     statistics.update(latest.moved);
+    drawNotes();
     drawHeader(parts, model, latest, { lost, paused, running, offline });
     controls.enable(!offline);
+    more.enable(!offline);
     parts.log.update(latest.events ?? []);
     parts.summary.update(latest);
     animation.wake();
@@ -106,9 +146,11 @@ function render({ model, el }) {
 
   listen("change:frame", onFrame);
   listen("change:topology", draw);
-  listen("change:controls", () => controls.update(model.get("controls") ?? []));
+  listen("change:controls", setControls);
   on(parts.go, "click", () => say({ type: "action", name: latest.state === "running" ? "stop" : "start" }));
   on(parts.reset, "click", () => say({ type: "action", name: "reset" }));
+  on(parts.csv, "click", () => save("csv"));
+  on(parts.png, "click", () => save("png"));
   on(parts.pause, "click", () => {
     paused = !paused;
     if (paused) draw();
@@ -135,12 +177,13 @@ function render({ model, el }) {
     () => sized.disconnect(),
     () => animation.stop(),
     () => controls.destroy(),
+    () => more.destroy(),
     () => parts.summary.stop(),
   );
 
   art.resize(parts.art.clientWidth || 900);
   chart.resize((parts.chart.clientWidth || 450) - 28);
-  controls.update(model.get("controls") ?? []);
+  setControls();
   draw();
   say({ type: "hello" });
   return () => {
@@ -179,10 +222,15 @@ function makeFrame(el) {
   const notes = html("p", { class: "xdp-notes" });
   const notice = html("p", { class: "xdp-notice", role: "status" });
   const problem = html("p", { class: "xdp-error", role: "alert" });
-  const chart = html("div", { class: "xdp-cell" }, html("h4", {}, "Packets a second, last 30 s"));
+  const chart = html("div", { class: "xdp-cell" }, html("p", { class: "xdp-heading" }, "Packets a second, last 30 s"));
   const ledger = html("div", { class: "xdp-cell" });
   const controls = html("div", { class: "xdp-controls" });
+  const more = html("div", { class: "xdp-controls xdp-inner" });
+  const moreBox = html("details", { class: "xdp-more xdp-fold" }, html("summary", { ...OWN_KEYS }, "More traffic, offloads"), more);
   const statistics = html("div", { class: "xdp-more" });
+  const button = (text, title) => html("button", { ...OWN_KEYS, type: "button", class: "xdp-button", title }, text);
+  const csv = button("CSV", "Save the ledger and the rates of the last 30 s as a table");
+  const png = button("PNG", "Save the picture and the chart");
   const log = html("ol", { class: "xdp-log", "aria-label": "What happened" });
   const summary = html("p", { class: "xdp-hidden", "aria-live": "polite" });
   const root = html(
@@ -192,7 +240,7 @@ function makeFrame(el) {
       "div",
       { class: "xdp-header" },
       html("div", { class: "xdp-who" }, name, title, pill),
-      html("div", { class: "xdp-do" }, go, reset, pause),
+      html("div", { class: "xdp-do" }, go, reset, pause, csv, png),
     ),
     notice,
     problem,
@@ -200,6 +248,7 @@ function makeFrame(el) {
     notes,
     html("div", { class: "xdp-halves" }, chart, ledger),
     controls,
+    moreBox,
     statistics,
     log,
     summary,
@@ -214,6 +263,10 @@ function makeFrame(el) {
     go,
     reset,
     pause,
+    csv,
+    png,
+    more,
+    moreBox,
     art,
     notes,
     notice,
@@ -247,8 +300,6 @@ function drawHeader(parts, model, frame, { lost, paused, running, offline }) {
   setText(parts.pause, paused ? "Resume" : "Pause");
   setAttribute(parts.pause, "aria-pressed", String(paused));
   for (const button of [parts.go, parts.reset, parts.pause]) if (button.disabled !== offline) button.disabled = offline;
-  setText(parts.notes, (topology.notes ?? []).join(" "));
-  setShown(parts.notes, Boolean(topology.notes?.length));
   const notice = lost ? NOTICES.lost : (NOTICES[frame.state] ?? "");
   setText(parts.notice, notice);
   setShown(parts.notice, notice !== "");

@@ -25,7 +25,8 @@ function makeRing({ name, size, puts, takes }) {
     svg("text", { class: "rg-of", x: middle, y: middle + 16, "text-anchor": "middle" }, `of ${formatCount(size)}`),
   );
   const positions = html("div", { class: "rg-positions xdp-muted" });
-  const node = html("div", { class: "rg-ring" }, art, html("b", {}, name), html("div", { class: "xdp-muted" }, `${puts} → ${takes}`), positions);
+  const wake = html("div", { class: "rg-positions xdp-muted" });
+  const node = html("div", { class: "rg-ring" }, art, html("b", {}, name), html("div", { class: "xdp-muted" }, `${puts} → ${takes}`), positions, wake);
   const turn = (pointer, position) => setAttribute(pointer, "style", `transform: rotate(${((position / size) * 360).toFixed(2)}deg)`);
   return {
     node,
@@ -38,6 +39,7 @@ function makeRing({ name, size, puts, takes }) {
       turn(take, ring.consumer);
       setText(filled, formatCount(ring.filled));
       setText(positions, `in ${formatCount(ring.producer)} · out ${formatCount(ring.consumer)}`);
+      setText(wake, ring.wake ? "the kernel waits for a kick" : "");
     },
   };
 }

@@ -12,11 +12,13 @@ function makeStatistics(box, ask) {
   const body = html("tbody");
   const empty = html("p", { class: "xdp-notes" }, "No counter has moved since the reset.");
   const table = html("table", { class: "xdp-ledger xdp-moved" }, html("thead", {}, head), body);
+  const queues = makeQueues();
   const details = html(
     "details",
     { class: "xdp-statistics" },
     html("summary", { ...OWN_KEYS }, "Statistics of the interfaces, only what changed"),
-    table,
+    html("div", { class: "xdp-wide", tabindex: 0, role: "group", "aria-label": "Table of the statistics" }, table),
+    queues.node,
     empty,
   );
   box.append(details);
@@ -36,6 +38,7 @@ function makeStatistics(box, ask) {
 
   function update(moved) {
     if (!details.open) return;
+    queues.update(moved ?? []);
     const seen = new Set();
     for (const one of moved ?? []) {
       const key = `${one.where}\n${one.of}\n${one.name}`;
@@ -55,4 +58,51 @@ function makeStatistics(box, ask) {
   }
 
   return { update, isOpen: () => details.open };
+}
+
+const QUEUE = /^(rx|tx)_queue_(\d+)_(?:xdp_)?(packets|drops|xmit|redirect|tx)$/;
+const QUEUE_WORDS = { packets: "packets", drops: "dropped", xmit: "sent by XDP", redirect: "redirected", tx: "sent back" };
+
+/** The same per queue, one line each: which of several queues does the work. */
+function makeQueues() {
+  const body = html("tbody");
+  const head = ["interface", "queue", "counted", "per second"].map((text, i) =>
+    html("th", { scope: "col", class: i > 2 ? "xdp-n" : undefined }, text),
+  );
+  const caption = html("caption", {}, "By queue");
+  const table = html("table", { class: "xdp-ledger xdp-moved" }, caption, html("thead", {}, html("tr", {}, ...head)), body);
+  const rows = new Map();
+  return {
+    node: table,
+    update(moved) {
+      const found = new Map();
+      for (const { where, name, by, ps } of moved) {
+        const [, side, number, what] = QUEUE.exec(name) ?? [];
+        if (!side) continue;
+        const key = `${where}\n${side} ${number}`;
+        const one = found.get(key) ?? { words: [], ps: 0 };
+        one.words.push(`${formatCount(by)} ${QUEUE_WORDS[what]}`);
+        one.ps = Math.max(one.ps, ps);
+        found.set(key, one);
+      }
+      for (const [key, { words, ps }] of found) {
+        let row = rows.get(key);
+        if (!row) {
+          const [where, queue] = key.split("\n");
+          const [counted, rate] = [html("td"), html("td", { class: "xdp-n" })];
+          row = { row: html("tr", {}, html("th", { scope: "row" }, where), html("td", {}, queue), counted, rate), counted, rate };
+          rows.set(key, row);
+          body.append(row.row);
+        }
+        setText(row.counted, words.join(", "));
+        setText(row.rate, formatRate(ps));
+      }
+      for (const [key, { row }] of rows) {
+        if (found.has(key)) continue;
+        row.remove();
+        rows.delete(key);
+      }
+      setShown(table, found.size > 0);
+    },
+  };
 }

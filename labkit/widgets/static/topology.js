@@ -5,9 +5,9 @@ const VERDICTS = ["PASS", "REDIRECT", "TX", "DROP", "ABORTED"];
 const VERDICT_ROLE = { PASS: "pass", REDIRECT: "redirect", TX: "tx", DROP: "drop", ABORTED: "abort" };
 const QUIET_PPS = 0.5;
 
-/** Draws into `box`; returns {update(topology, frame), resize(), dots}. */
-function makeTopology(box) {
-  const art = svg("svg", { role: "img", class: "xdp-art" });
+/** Draws into `box`; returns {update(topology, frame), resize(), dots}; `ask(key)` is told what is looked at. */
+function makeTopology(box, ask) {
+  const art = svg("svg", { role: "group", class: "xdp-art" });
   const family = () => getComputedStyle(box).fontFamily;
   box.append(art);
   let built = null;
@@ -25,7 +25,7 @@ function makeTopology(box) {
     const wanted = JSON.stringify([topology, width, [...badges].sort(), reserved]);
     if (wanted !== structure) {
       structure = wanted;
-      built = buildTopology(art, topology, layoutTopology(topology, width, badges, reserved), family());
+      built = buildTopology(art, topology, layoutTopology(topology, width, badges, reserved), family(), ask);
       setAttribute(art, "aria-label", inWords(topology));
     }
     built.update(frame, losses, programs);
@@ -57,17 +57,18 @@ function inWords({ title, links }) {
 }
 
 /** Makes every node once for one arrangement; the returned update changes texts and attributes only. */
-function buildTopology(art, topology, plan, family) {
+function buildTopology(art, topology, plan, family, ask) {
   setAttribute(art, "viewBox", `0 0 ${plan.width} ${plan.height}`);
   setAttribute(art, "width", plan.width);
   setAttribute(art, "height", plan.height);
   const font = (size, weight = 400) => `${weight} ${size}px ${family}`;
-  const layers = { cards: svg("g"), links: svg("g"), marks: svg("g"), badges: svg("g") };
-  art.replaceChildren(layers.cards, layers.links, layers.badges, layers.marks);
+  const layers = { cards: svg("g"), links: svg("g"), marks: svg("g"), badges: svg("g"), places: svg("g") };
+  art.replaceChildren(layers.cards, layers.links, layers.badges, layers.marks, layers.places);
   const addresses = Object.fromEntries(topology.hosts.map((h) => [h.name, h.address ?? ""]));
   const cards = plan.cards.map((card) => buildCard(layers.cards, card, plan.width - EDGE, addresses[card.host], font));
   const links = plan.links.map((link) => buildLink(layers.links, link, font));
-  for (const spot of plan.interfaces) buildInterface(layers.marks, spot, font);
+  const spots = plan.interfaces.map((spot) => buildInterface(layers.marks, spot, font));
+  buildPlaces(layers.places, plan, ask);
   const badges = plan.badges.map((badge) => buildBadge(layers.badges, badge, font));
   return {
     flows: links.map((link) => link.flow),
@@ -78,6 +79,7 @@ function buildTopology(art, topology, plan, family) {
         const rates = offline ? {} : (frame.links?.[link.index] ?? {});
         link.update(rates, losses.get(link.index) ?? []);
       }
+      for (const spot of spots) spot.update(frame.interfaces ?? []);
       for (const badge of badges) {
         badge.update(programs.find((p) => p.host === badge.host && p.interface === badge.interface));
       }
@@ -124,8 +126,19 @@ function buildCard(layer, card, limit, address, font) {
 }
 
 function buildInterface(layer, spot, font) {
-  layer.append(svg("circle", { cx: spot.x, cy: spot.y, r: spot.r ?? 6.5, class: "xdp-interface" }));
-  if (!spot.label) return;
+  const r = spot.r ?? 6.5;
+  const ring = svg("circle", { cx: spot.x, cy: spot.y, r, class: "xdp-interface" });
+  const [a, b] = [r * 0.7, `M${spot.x} ${spot.y}`];
+  const cross = svg("path", { d: `${b}m${-a} ${-a}l${2 * a} ${2 * a}m0 ${-2 * a}l${-2 * a} ${2 * a}`, class: "xdp-wire" });
+  const down = svg("g", { display: "none" }, cross); // crossed out: the interface is down
+  layer.append(ring, down);
+  const live = {
+    update(ends) {
+      const end = ends.find((each) => each.host === spot.host && each.interface === spot.interface);
+      setShown(down, end?.up === false);
+    },
+  };
+  if (!spot.label) return live;
   const label = svg("text", {
     x: spot.label.x,
     y: spot.label.y,
@@ -134,6 +147,7 @@ function buildInterface(layer, spot, font) {
   });
   setFitted(label, spot.interface, spot.label.room ?? 90, font(FONTS.small));
   layer.append(label);
+  return live;
 }
 
 function buildLink(layer, link, font) {
