@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labkit import hints, lesson, widgets, xsk
+    from labkit import buffers, hints, lesson, widgets, xsk
     from labkit.analysis import analyse
     from labkit.compile import compile_source as compile
     from labkit.doctor import doctor
@@ -116,6 +116,7 @@ __all__ = [
     "XskError",
     "analyse",
     "arp",
+    "buffers",
     "capture",
     "check",
     "compare",
@@ -186,7 +187,7 @@ _HOMES = {
     for name in names.split()
 }
 
-_MODULES = ("hints", "lesson", "widgets", "xsk")
+_MODULES = ("buffers", "hints", "lesson", "widgets", "xsk")
 # Two functions share their names with packages.
 _FUNCTIONS = {"compile": ("labkit.compile", "compile_source"), "doctor": ("labkit.doctor", "doctor")}
 

@@ -43,6 +43,7 @@ DEMOS = {
         Demo("hints", "a program bound to its device asks the driver for every packet's hash", "labkit.demo.hints"),
         Demo("generic-hints", "metadata that says which format it is, decoded by BTF", "labkit.demo.generic_hints"),
         Demo("xsk", "every packet to a program of yours, past the stack: AF_XDP", "labkit.demo.xsk"),
+        Demo("buffers", "pages of frames stay out until a socket is read, then go home", "labkit.demo.buffers"),
     )
 }
 

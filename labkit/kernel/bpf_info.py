@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from labkit.kernel.gate import system_call
 from labkit.uapi import BpfCmd, LinkType
 
-__all__ = ["LinkInfo", "MapInfo", "ProgInfo", "btf_id", "btf_of", "link_info", "map_info", "prog_info"]
+__all__ = ["LinkInfo", "MapInfo", "ProgInfo", "btf_id", "btf_of", "link_info", "map_info", "missed_runs", "prog_info"]
 
 _BTF_INFO = struct.Struct(
     "=QIIQII"
@@ -45,6 +45,12 @@ def prog_info(fd: int) -> ProgInfo:
     raw = _object_info(fd, 232)
     kind, ident, tag, jited, translated = struct.unpack_from("=II8sII", raw)
     return ProgInfo(kind, ident, tag.hex(), raw[64:80].split(b"\0")[0].decode(), jited, translated)
+
+
+def missed_runs(fd: int) -> int:
+    """How often the kernel left a tracing program out, because it was running on that CPU already (recursion_misses)."""
+    raw = _object_info(fd, 232)
+    return int(struct.unpack_from("=Q", raw, 208)[0])
 
 
 @dataclass(frozen=True)
