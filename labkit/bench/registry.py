@@ -46,6 +46,7 @@ BENCHMARKS = {
         Benchmark("observe", "a redirect: unwatched, and with three observers", "labkit.bench.observe"),
         Benchmark("xsk", "packets to a program and from it: AF_XDP, AF_PACKET", "labkit.bench.xsk"),
         Benchmark("skip-bpf", "the program before an AF_XDP socket: what it costs", "labkit.bench.skip_bpf"),
+        Benchmark("ring-model", "a model of rings and pages beside figures of 2017", "labkit.bench.ring_model"),
         Benchmark("sandbox", "packets sent: in a sandbox, as root; and the time to open one", "labkit.bench.sandbox"),
     )
 }

@@ -21,6 +21,7 @@ from labkit.bench import (
     panel,
     redirect,
     redirect_cost,
+    ring_model,
     sandbox,
     skip_bpf,
     swap,
@@ -29,6 +30,7 @@ from labkit.bench import (
 )
 from labkit.bench.topology import _script
 from labkit.cli import main
+from labkit.models import PUBLISHED
 from labkit.topology import Topology
 
 pytest.importorskip("numpy")  # starts a worker thread when first imported: no leak of a test
@@ -142,6 +144,15 @@ def test_skip_bpf() -> None:
     assert 0 < also["slots"] <= 48
 
 
+def test_ring_model() -> None:
+    found = ring_model.run(1, quiet)
+    assert found.baseline.keys() == found.ratio.keys() <= {each.name for each in PUBLISHED}
+    for each in PUBLISHED:
+        assert found.also[f"{each.name}_published"] == each.mpps
+        assert found.also[f"{each.name}_ratio"] == pytest.approx(1, abs=0.05)
+    assert found.also["simulation_ms"] > 0
+
+
 def test_cpumap() -> None:
     found = check(cpumap.run(1, quiet, packets=4_001), "Mpps", "same_cpu", "no_cpumap")
     assert found["baseline"]["no_cpumap"] > found["also"]["with_work_no_cpumap"] > 0
@@ -196,6 +207,7 @@ def test_every_benchmark_named_by_the_command_is_here() -> None:
         "ledger",
         "redirect",
         "redirect-cost",
+        "ring-model",
         "cpumap",
         "hints",
         "observe",
