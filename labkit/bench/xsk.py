@@ -11,7 +11,7 @@ from labkit.bench.result import BenchResult
 from labkit.compile import compile_source
 from labkit.compile.source import lesson_directory
 from labkit.errors import FeatureError, TrafficError
-from labkit.kernel.mmsg import DatagramBatch
+from labkit.kernel.mmsg import DatagramBatch, FrameBatch
 from labkit.lab import Lab
 from labkit.program.program import Program
 from labkit.topology import Topology
@@ -26,6 +26,8 @@ __all__ = ["run"]
 _FRAMES = 16_384  # of memory: for what arrives while the program has no CPU for some milliseconds
 _ETH_P_ALL = 3  # include/uapi/linux/if_ether.h
 _BUFFER = 8 << 20
+_BUDGET = 256  # frames sent for each wake-up, where the kernel lets us choose
+_AT_A_TIME = 512  # frames a call, by a packet socket
 _FEWER = 4  # where the program itself sends: it takes so much longer
 
 
@@ -40,13 +42,19 @@ class _Bench:
         self.drop = lab.load(compile_source(path=lesson_directory() / "drop_by_protocol.c"))
 
     @contextlib.contextmanager
-    def at_server(self, transmit_ring: int) -> Iterator[XskSocket]:
-        """A socket that gets what the generator sends."""
+    def at_server(self, transmit_ring: int, budget: int | None = None) -> Iterator[XskSocket]:
+        """A socket that gets what the generator sends, all of its memory lent to the kernel."""
         with (
             self.to_socket.attach(self.far),
             Umem(self.frames) as umem,
             XskSocket(
-                self.far, umem=umem, receive_ring=umem.frames, fill_ring=umem.frames, transmit_ring=transmit_ring
+                self.far,
+                umem=umem,
+                receive_ring=umem.frames,
+                fill_ring=umem.frames,
+                filled=umem.frames,
+                transmit_ring=transmit_ring,
+                transmit_budget=budget,
             ) as xsk,
         ):
             self.to_socket.maps["sockets"][0] = xsk
@@ -84,23 +92,45 @@ class _Bench:
     def by_af_packet(self) -> float:
         """The same by recvmmsg(2), nobody noting why the stack drops its own copy."""
         batch = DatagramBatch()
+        with self.packet_socket() as reads:
+            got, seconds = self.receive(lambda: batch.take(reads.fileno()))
+        return got / seconds / 1e6
+
+    @contextlib.contextmanager
+    def packet_socket(self) -> Iterator[socket.socket]:
+        """A packet socket at the server; what the stack drops of its own copy meanwhile has no name, and is forgotten."""
         with (
             self.far.host.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as reads,
             self.lab.observer.without_drop_reasons(),
         ):
             reads.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
             reads.bind((self.far.name, _ETH_P_ALL))
-            got, seconds = self.receive(lambda: batch.take(reads.fileno()))
-        self.lab.reset()  # what the stack dropped meanwhile has no name
-        return got / seconds / 1e6
+            yield reads
+        self.lab.reset()
 
-    def forwards(self) -> float:
+    def forwards(self, budget: int | None) -> float:
         """Mpps that came back to the client, out of a receive ring and through a transmit ring."""
         before = _verdict(self.drop, "XDP_DROP")
-        with self.balanced(), self.drop.attach(self.near), self.at_server(2048) as xsk:
+        with self.balanced(), self.drop.attach(self.near), self.at_server(2048, budget) as xsk:
             _, seconds = self.receive(lambda: forward_turn(xsk, xsk))
             self.lab.ledger()  # waits until the last packet is back
         return (_verdict(self.drop, "XDP_DROP") - before) / seconds / 1e6
+
+    def forwards_by_af_packet(self) -> float:
+        """The same by recvmmsg(2) and sendmmsg(2): what left the socket and what came, whichever is less."""
+        batch, sent = FrameBatch(_AT_A_TIME, len(self.frame)), 0
+        before = _verdict(self.drop, "XDP_DROP")
+        with self.drop.attach(self.near), self.packet_socket() as both:
+
+            def turn() -> int:
+                nonlocal sent
+                taken = batch.take(both.fileno())
+                sent += batch.send(both.fileno(), taken)
+                return taken
+
+            _, seconds = self.receive(turn)
+            arrived = _verdict(self.drop, "XDP_DROP") - before  # with answers of the stack, which has its own copy
+        return min(sent, arrived) / seconds / 1e6
 
     def sends(self, budget: int | None) -> float:
         """Mpps that a program sends."""
@@ -124,7 +154,8 @@ def run(runs: int, progress: Progress, *, packets: int = 1_000_003, frames: int 
     """
     with Lab(Topology.pair(), name="bench-xsk") as lab:
         bench = _Bench(lab, packets, frames)
-        budgets = {"send_256_a_wake_up": lambda: bench.sends(256)} if _has_budget(bench) else {}
+        budget = _BUDGET if _has_budget(bench) else None
+        budgets = {f"send_{_BUDGET}_a_wake_up": lambda: bench.sends(_BUDGET)} if budget else {}
         return paired(
             lambda: bench.by_af_xdp()[0],
             {"af_packet": bench.by_af_packet},
@@ -134,7 +165,8 @@ def run(runs: int, progress: Progress, *, packets: int = 1_000_003, frames: int 
             progress=progress,
             also={
                 "share_of_what_was_redirected": lambda: bench.by_af_xdp()[1],
-                "forward": bench.forwards,
+                "forward": lambda: bench.forwards(budget),
+                "forward_af_packet": bench.forwards_by_af_packet,
                 "send": lambda: bench.sends(None),
                 **budgets,
                 "send_af_packet": bench.sends_by_af_packet,
@@ -147,7 +179,7 @@ def run(runs: int, progress: Progress, *, packets: int = 1_000_003, frames: int 
 
 
 def _has_budget(bench: _Bench) -> bool:
-    with contextlib.suppress(FeatureError), XskSocket(bench.near, receive_ring=0, filled=0, transmit_budget=256):
+    with contextlib.suppress(FeatureError), XskSocket(bench.near, receive_ring=0, filled=0, transmit_budget=_BUDGET):
         return True
     return False
 

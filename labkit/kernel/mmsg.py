@@ -1,12 +1,13 @@
-"""recvmmsg(2): many datagrams taken, or only looked at, with one system call."""
+"""recvmmsg(2), sendmmsg(2): many datagrams taken, only looked at, or sent, with one system call."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+from collections.abc import Callable
 
-__all__ = ["LONGEST_DATAGRAM", "DatagramBatch"]
+__all__ = ["LONGEST_DATAGRAM", "DatagramBatch", "FrameBatch"]
 
 LONGEST_DATAGRAM = 65535  # bytes; the total length field of IPv4, RFC 791
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -66,10 +67,45 @@ class DatagramBatch:
     def _receive(self, fd: int, vectors: int, flags: int) -> int:
         for message in self._headers if self._headers[0].header.vector_length != vectors else ():
             message.header.vector_length = vectors
-        found = _libc.recvmmsg(fd, self._headers, self.size, flags | _MSG_DONTWAIT, None)
-        if found >= 0:
-            return int(found)
-        number = ctypes.get_errno()
-        if number in (errno.EAGAIN, errno.EINTR):
-            return 0
-        raise OSError(number, os.strerror(number))
+        return _many(_libc.recvmmsg, fd, self._headers, self.size, flags | _MSG_DONTWAIT, None)
+
+
+class FrameBatch:
+    """Room for ``size`` frames of ``frame_bytes`` each, which are kept: taken out of one socket, and sent by the next call.
+
+    Of a longer frame the rest is cut off; a shorter one is sent with bytes of the one before behind it.
+    """
+
+    def __init__(self, size: int, frame_bytes: int) -> None:
+        self.size = size
+        self._buffer = ctypes.create_string_buffer(size * frame_bytes)
+        at = ctypes.addressof(self._buffer)
+        self._pieces = (_IoVec * size)(*(_IoVec(at + i * frame_bytes, frame_bytes) for i in range(size)))
+        self._headers = (_MMsgHdr * size)()
+        for message, piece in zip(self._headers, self._pieces, strict=True):
+            message.header.vector, message.header.vector_length = ctypes.pointer(piece), 1
+
+    def take(self, fd: int) -> int:
+        """Take up to ``size`` frames out of a socket: how many, 0 where none waits. Raises OSError."""
+        return _many(_libc.recvmmsg, fd, self._headers, self.size, _MSG_DONTWAIT, None)
+
+    def send(self, fd: int, frames: int) -> int:
+        """Send the first ``frames`` of those taken: how many the kernel took. Raises OSError."""
+        sent = 0
+        while sent < frames:
+            first = ctypes.byref(self._headers, sent * ctypes.sizeof(_MMsgHdr))
+            now = _many(_libc.sendmmsg, fd, first, frames - sent, _MSG_DONTWAIT)
+            if not now:
+                break
+            sent += now
+        return sent
+
+
+def _many(call: Callable[..., int], *arguments: object) -> int:
+    found = call(*arguments)
+    if found >= 0:
+        return found
+    number = ctypes.get_errno()
+    if number in (errno.EAGAIN, errno.EINTR, errno.ENOBUFS):
+        return 0
+    raise OSError(number, os.strerror(number))

@@ -29,6 +29,7 @@ class XskRates:
             "receive, AF_XDP": self.measured.value,
             "receive, packet socket": self.measured.baseline["af_packet"],
             "forward, AF_XDP": also["forward"],
+            "forward, packet socket": also["forward_af_packet"],
             "send, AF_XDP": also["send"],
             "send, packet socket": also["send_af_packet"],
         }

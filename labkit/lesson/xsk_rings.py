@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from labkit.errors import LessonError
 from labkit.lesson.page import Table
 from labkit.lesson.pictures import Picture
@@ -12,7 +15,7 @@ from labkit.xsk import Ring, XskSocket
 
 __all__ = ["RingState", "RingsState", "rings", "rings_picture", "state_of"]
 
-_TRIES = 1000
+_TRIES = 8
 _WRAP = 0xFFFFFFFF
 _PARTNERS = {  # who puts in, who takes out
     "fill": ("program", "kernel"),
@@ -24,7 +27,10 @@ _PARTNERS = {  # who puts in, who takes out
 
 @dataclass(frozen=True)
 class RingState:
-    """A ring's positions, and the numbers of the frames between them, those that are taken out first in front."""
+    """A ring's positions, and the numbers of the frames between them, those that are taken out first in front.
+
+    ``needs_wakeup``: the kernel looks into it only when it is told to.
+    """
 
     name: str
     size: int
@@ -33,6 +39,7 @@ class RingState:
     frames: tuple[int, ...]
     puts_in: str
     takes_out: str
+    needs_wakeup: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,26 +53,32 @@ class RingsState:
 
 
 def state_of(xsk: XskSocket) -> RingsState:
-    """What the rings look like now. Raises LessonError for what is no socket, StateError after close."""
+    """What the rings look like now. Raises LessonError for what is no socket, StateError after close.
+
+    The program's loop waits for microseconds meanwhile, the kernel not at all. Under traffic the kernel's four positions
+    may be some packets apart in time; the places add up to the memory all the same, and none is below 0.
+    """
     if not isinstance(xsk, XskSocket):
         raise LessonError(
             f"{xsk!r} is no AF_XDP socket.", tried="to draw its rings", remedy="give what lk.xsk.XskSocket(…) returned"
         )
     with xsk.umem.lock:
-        for _ in range(_TRIES):  # the kernel's positions move while they are read: only what stood still is one moment
-            before = _positions(xsk)
-            found, kernel = xsk.places(), _with_the_kernel(xsk)
-            states = tuple(_state(each, xsk.umem.frame_size) for each in xsk.rings.all())
-            if _positions(xsk) == before:
-                break
-    between = found.pop("elsewhere")
-    free = found.pop("free")
-    if kernel is None:
-        found["program, kernel, other sockets"] = between
+        invalid, free, alone = xsk.statistics().tx_invalid_descs, xsk.umem.free, len(xsk.umem.users) == 1
+        positions = _one_moment(xsk)
+        held = [_held(each, *positions[each.name]) for each in xsk.rings.all()]
+    states = tuple(
+        _state(each, positions[each.name], addresses, xsk.umem.frame_size)
+        for each, addresses in zip(xsk.rings.all(), held, strict=True)
+    )
+    places = {each.name: len(each.frames) for each in states}
+    between = xsk.umem.frames - free - sum(places.values())
+    if alone:
+        places["kernel"] = kernel = _with_the_kernel(positions, invalid)
+        places["program"] = between - kernel
     else:
-        found["kernel"], found["program"] = kernel, between - kernel
-    found["free"] = free
-    return RingsState(xsk.where, xsk.umem.frames, states, found)
+        places["program, kernel, other sockets"] = between
+    places["free"] = free
+    return RingsState(xsk.where, xsk.umem.frames, states, places)
 
 
 def rings(xsk: XskSocket, title: str = "") -> Picture:
@@ -84,26 +97,44 @@ def rings_picture(state: RingsState, title: str = "") -> Picture:
     return Picture(said, description, drawn(state, said, description), _table(state), open=False)
 
 
-def _positions(xsk: XskSocket) -> list[tuple[int, int]]:
-    return [(each.consumer, each.producer) for each in xsk.rings.all()]
+def _one_moment(xsk: XskSocket) -> dict[str, tuple[int, int]]:
+    """Consumer and producer of each ring. The lock keeps the program's still, the kernel's are read until they stood still."""
+    found = _positions(xsk)
+    for _ in range(_TRIES):
+        before, found = found, _positions(xsk)
+        if before == found:
+            break
+    return found
 
 
-def _state(ring: Ring, frame_size: int) -> RingState:
-    consumer, producer = ring.consumer, ring.producer
+def _positions(xsk: XskSocket) -> dict[str, tuple[int, int]]:
+    """Against a frame's way: one that moves meanwhile is seen where it was, or between the rings, and never twice."""
+    found = {}
+    for each in reversed(xsk.rings.all()):
+        producer = each.producer
+        found[each.name] = (each.consumer, producer)
+    return found
+
+
+def _held(ring: Ring, consumer: int, producer: int) -> NDArray[np.uint64]:
+    """The addresses between the positions, a copy: neither side writes there."""
+    slots = (consumer + np.arange((producer - consumer) & _WRAP)) % ring.size
     entries = ring.entries["address"] if ring.entries.dtype.names else ring.entries
-    slots = [(consumer + i) % ring.size for i in range((producer - consumer) & _WRAP)]
-    frames = tuple(int(entries[slot]) // frame_size for slot in slots)
-    return RingState(ring.name, ring.size, consumer, producer, frames, *_PARTNERS[ring.name])
+    return entries[slots]
 
 
-def _with_the_kernel(xsk: XskSocket) -> int | None:
-    """Frames taken out of a ring by the kernel and not put into the next; None where other sockets have the memory as well."""
-    if len(xsk.umem.users) > 1:
-        return None
-    fill, receive, transmit, completion = xsk.rings.fill, xsk.rings.receive, xsk.rings.transmit, xsk.rings.completion
-    arriving = (fill.consumer - receive.producer) & _WRAP if receive else 0
-    leaving = (transmit.consumer - completion.producer) & _WRAP if transmit else 0
-    invalid = xsk.statistics().tx_invalid_descs  # taken out, and never put into the completion ring
+def _state(ring: Ring, positions: tuple[int, int], addresses: NDArray[np.uint64], frame_size: int) -> RingState:
+    frames = tuple((addresses // np.uint64(frame_size)).tolist())
+    return RingState(ring.name, ring.size, *positions, frames, *_PARTNERS[ring.name], ring.needs_wakeup)
+
+
+def _with_the_kernel(positions: dict[str, tuple[int, int]], invalid: int) -> int:
+    """Frames taken out of a ring by the kernel and not put into the next.
+
+    ``invalid`` descriptors were taken out, and never come to the completion ring.
+    """
+    arriving = (positions["fill"][0] - positions["receive"][1]) & _WRAP if "receive" in positions else 0
+    leaving = (positions["transmit"][0] - positions["completion"][1]) & _WRAP if "transmit" in positions else 0
     return arriving + max(0, leaving - invalid)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 
 import numpy as np
@@ -13,13 +14,16 @@ from labkit import lesson
 from labkit.cli import main
 from labkit.demo import run_demo
 from labkit.demo.xsk import APPLICATIONS
+from labkit.kernel.mmsg import FrameBatch
 from labkit.lesson.xsk_rings import state_of
 from labkit.xsk import Umem, XskSocket
 from labkit.xsk.loops import address_to, forward_turn, written
 
 N = 10_007  # prime
 FEW = 61  # prime
+MANY = 300_007  # prime
 DEADLINE_S = 20.0
+ETH_P_IP = 0x0800  # include/uapi/linux/if_ether.h
 SMALL = {"receive_ring": 8, "fill_ring": 8, "transmit_ring": 8, "completion_ring": 8}
 
 
@@ -105,6 +109,30 @@ def test_under_traffic_every_line_is_the_whole_memory() -> None:
     assert "at last" in picture.svg
 
 
+def test_at_full_speed_each_frame_is_in_one_place(lab: lk.Lab) -> None:
+    """The kernel's positions move while they are read, and a large memory takes longer to read."""
+    frames = 4096
+    moments = []
+    with (
+        Umem(frames) as umem,
+        XskSocket(lab["server"]["eth0"], umem=umem, receive_ring=frames, fill_ring=frames, filled=frames) as xsk,
+    ):
+        to_socket(lab, lab["server"]["eth0"], xsk)
+        generator = lk.Generator(lab["client"]["eth0"], lk.udp(lab["client"], lab["server"]), MANY).start()
+        while generator.running or xsk.rings.receive.filled:
+            moments.append(state_of(xsk))
+            forward_turn(xsk, xsk)
+        assert generator.wait().sent == MANY
+        assert lab.ledger().unaccounted == 0
+    assert len(moments) > 1
+    for moment in moments:
+        assert sum(moment.places.values()) == frames
+        assert min(moment.places.values()) >= 0
+        held = [frame for ring in moment.rings for frame in ring.frames]
+        assert len(held) == len(set(held))
+    assert any(moment.places["receive"] for moment in moments)
+
+
 def test_rings_that_are_shared_or_left_out(lab: lk.Lab) -> None:
     with (
         XskSocket(lab["server"]["eth0"], transmit_ring=0, filled=FEW) as first,
@@ -139,7 +167,7 @@ def test_what_is_refused_is_said_by_whom() -> None:
 
 def test_rates_beside_a_packet_sockets() -> None:
     rates = lesson.xsk_rates(20_011)
-    assert len(rates.mpps) == 5
+    assert len(rates.mpps) == 6
     assert all(value > 0 for value in rates.mpps.values())
     assert rates.receiving == pytest.approx(rates.mpps["receive, AF_XDP"] / rates.mpps["receive, packet socket"])
     assert "receive, packet socket" in rates._repr_html_()
@@ -172,6 +200,30 @@ def test_a_batch_is_addressed_in_one_step(lab: lk.Lab) -> None:
         heads = [xsk.umem.view(address, 8).tobytes() for address in batch.addresses]
         assert heads == [b"abcdef\x06\x07"] * 5 + [bytes(range(8))] * 2
         assert len(written(xsk, bytes(64), 64)) == 64 - 7
+
+
+def test_frames_through_a_packet_socket_come_out_as_they_were(lab: lk.Lab) -> None:
+    """What AF_XDP is compared with: more than a batch has room for, and each in its turn."""
+    client, server = lab["client"], lab["server"]
+    frames = [bytes(lk.udp(client, server, sport=n)) for n in range(1, FEW + 1)]
+    batch, until = FrameBatch(31, len(frames[0])), time.monotonic() + DEADLINE_S
+    with (
+        lk.UdpSink(server),  # else the stack would answer its own copies
+        XskSocket(client["eth0"]) as back,
+        server.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as both,
+    ):
+        to_socket(lab, client["eth0"], back)
+        both.bind(("eth0", ETH_P_IP))
+        assert batch.take(both.fileno()) == 0
+        assert lk.send_frames(client["eth0"], frames, FEW).sent == FEW
+        moved = 0
+        while moved < FEW and time.monotonic() < until:
+            taken = batch.take(both.fileno())
+            assert taken <= 31
+            assert batch.send(both.fileno(), taken) == taken
+            moved += taken
+        assert moved == FEW
+        assert [each.frame for each in back.receive(FEW, DEADLINE_S)] == frames
 
 
 @pytest.mark.parametrize("name", APPLICATIONS)
