@@ -294,7 +294,7 @@ def has_names_for_those_who_do_not_see_it(panel: Locator) -> None:
         'button "Start"',
         'button "Reset"',
         'button "Pause"',
-        'img "Topology client – server: client eth0 to server eth0.',
+        'group "Topology client – server: client eth0 to server eth0.',
         'table "Ledger: every packet since reset"',
         'group "Program"',
         'radio "drop"',
