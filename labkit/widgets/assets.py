@@ -17,6 +17,9 @@ __all__ = [
     "FRAME_MAP_CSS",
     "FRAME_MAP_ESM",
     "FRAME_MAP_PARTS",
+    "PAGE_MAP_CSS",
+    "PAGE_MAP_ESM",
+    "PAGE_MAP_PARTS",
     "PARTS",
     "PREDICTION_CSS",
     "PREDICTION_ESM",
@@ -32,6 +35,7 @@ PARTS = (
 FRAME_MAP_PARTS = ("format", "dom", "controls", "frame_map_bytes", "frame_map")
 EDITOR_PARTS = ("dom", "format", "editor_code", "editor_said", "editor_versions", "editor")
 
+PAGE_MAP_PARTS = ("format", "dom", "controls", "page_map_art", "page_map")
 RINGS_PARTS = ("format", "dom", "controls", "rings_art", "rings")
 
 
@@ -54,3 +58,6 @@ EDITOR_CSS: str = "\n".join((CSS, _read("editor.css")))
 
 RINGS_ESM: str = "\n".join(_read(f"{part}.js") for part in RINGS_PARTS)
 RINGS_CSS: str = "\n".join((CSS, _read("rings.css")))
+
+PAGE_MAP_ESM: str = "\n".join(_read(f"{part}.js") for part in PAGE_MAP_PARTS)
+PAGE_MAP_CSS: str = "\n".join((CSS, _read("page_map.css")))
