@@ -65,7 +65,7 @@ def test_what_left_the_frame_is_no_header_when_it_comes_back() -> None:
     ]
 
 
-@settings(max_examples=30, deadline=None)  # each draws a picture
+@settings(max_examples=30, deadline=None, derandomize=True)  # each draws a picture
 @given(st.lists(st.tuples(st.sampled_from(["meta", "head", "tail"]), st.integers(-60, 60)), max_size=8))
 def test_pieces_cover_the_buffer_whatever_is_done(steps: list[tuple[str, int]]) -> None:
     left, meta, frame, right = 216, 0, 64, 100
