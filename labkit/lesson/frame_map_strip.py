@@ -44,7 +44,7 @@ def pieces_of(findings: Sequence[Finding], parts: Sequence[Part]) -> list[list[P
     for each in findings:
         low, high = min(max(low, each.data), high), max(min(high, each.data_end), low)
         cut = [Piece("headroom", "room", 0, each.data_meta), Piece("metadata", "meta", each.data_meta, each.data)]
-        cut.append(Piece("new", "new", each.data, low))
+        cut.append(Piece("new", "new", each.data, min(low, each.data_end)))  # a tail may be cut as far as that
         for part in parts:
             first, last = max(start + part.offset, low), min(start + part.end, high)
             cut.append(Piece(part.name, part.family, first, last))
