@@ -35,8 +35,8 @@ PARTS = (
 FRAME_MAP_PARTS = ("format", "dom", "controls", "frame_map_bytes", "frame_map")
 EDITOR_PARTS = ("dom", "format", "editor_code", "editor_said", "editor_versions", "editor")
 
-PAGE_MAP_PARTS = ("format", "dom", "controls", "page_map_art", "page_map")
-RINGS_PARTS = ("format", "dom", "controls", "rings_art", "rings")
+PAGE_MAP_PARTS = ("format", "dom", "controls", "live", "page_map_art", "page_map")
+RINGS_PARTS = ("format", "dom", "controls", "live", "rings_art", "rings")
 
 
 def _read(name: str) -> str:

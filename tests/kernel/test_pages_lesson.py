@@ -173,7 +173,7 @@ def test_the_widget_obeys_tells_and_ends_with_its_lab(lab: lk.Lab, work: PagesAt
     assert (again.ended, watching.state["controls"]) == ("replaced", [])
     assert f"{waiting} socket" in watching._picture()
     lab.close()
-    assert watching.ended == "work"
+    assert watching.ended == "gone"
     assert "last moment" in watching.state["ended"]
     with pytest.raises(StateError):
         watching.pages.moment()

@@ -137,7 +137,7 @@ def test_it_ends_with_its_socket_and_keeps_the_last_moment(way: tuple[lk.Lab, Xs
     rings = Rings(xsk, interval_s=0.01)
     xsk.close()
     rings._heard(rings, {"type": "hello"}, [])
-    until(lambda: rings.ended == "socket")
+    until(lambda: rings.ended == "gone")
     assert "last moment" in rings.state["ended"]
     assert shown(rings, "fill") == 8
     picture = rings._picture()
