@@ -167,7 +167,9 @@ class _Model:
         if packets < self.knobs.budget:
             self._drained()
         costs = self.knobs.costs
-        return max(1.0, packets * costs.receive_ns + going * costs.send_ns / 2 + fresh * costs.page_ns)
+        spent = packets * costs.receive_ns + going * costs.send_ns / 2 + fresh * costs.page_ns
+        # A page that comes back is still mapped for the receiving card; for the sending one each packet is mapped anew.
+        return max(1.0, spent + (fresh + going) * costs.dma_ns)
 
     def _queue(self, packets: int) -> None:
         if self.sent == self.queued:

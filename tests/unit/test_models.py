@@ -41,6 +41,21 @@ def test_no_packet_is_nowhere_and_the_same_knobs_end_the_same(knobs: Knobs) -> N
     assert outcome == run(knobs, microseconds=400)
 
 
+def test_mapping_for_a_card_is_paid_for_new_pages_and_what_keeps_its_page_saves_it() -> None:
+    """An IOMMU makes every scheme slower, and by as much more as it takes new pages."""
+
+    def slowed(scheme: Scheme) -> float:
+        plain, costly = (
+            run(Knobs(scheme=scheme, rx_usecs=25, offered_pps=60e6, line_pps=60e6, costs=Costs(dma_ns=ns)))
+            for ns in (0.0, 50.0)
+        )
+        assert costly.unaccounted == 0
+        return 1e9 / costly.in_pps - 1e9 / plain.in_pps
+
+    assert slowed(Scheme.RETURN) == pytest.approx(50, abs=5)  # ns a packet: the sending card's mapping alone
+    assert slowed(Scheme.FREE) == pytest.approx(100, abs=10)
+
+
 def test_time_goes_on_where_a_packet_is_due_at_this_very_moment() -> None:
     knobs = Knobs(rx_usecs=1, costs=Costs(receive_ns=55.0, send_ns=21.3, page_ns=78.0, adaptive_us=73.5))
     assert run(knobs).offered == 44_640
