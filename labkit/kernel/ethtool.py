@@ -10,7 +10,7 @@ import struct
 __all__ = ["EthtoolSocket"]
 
 _SIOCETHTOOL = 0x8946  # include/uapi/linux/sockios.h
-_GSTRINGS, _GSTATS, _GSSET_INFO, _GFEATURES, _SFEATURES = 0x1B, 0x1D, 0x37, 0x3A, 0x3B
+_GSTRINGS, _GSTATS, _GTSO, _GSSET_INFO, _GFEATURES, _SFEATURES = 0x1B, 0x1D, 0x1E, 0x37, 0x3A, 0x3B
 _SS_STATS, _SS_FEATURES = 1, 4
 _NAME_BYTES = 32  # ETH_GSTRING_LEN
 
@@ -50,6 +50,11 @@ class EthtoolSocket:
         names = self._strings(interface, _SS_STATS)
         raw = self._ioctl(interface, struct.pack("=II", _GSTATS, len(names)) + bytes(8 * len(names)))
         return dict(zip(names, struct.unpack_from(f"={len(names)}Q", raw, 8), strict=True))
+
+    def leaves_segments_together(self, interface: str) -> bool:
+        """Whether TCP's segments go to the driver as one large packet (TSO), as it is now: XDP at the peer ends it."""
+        _, on = struct.unpack("=II", self._ioctl(interface, struct.pack("=II", _GTSO, 0)))
+        return bool(on)
 
     def features(self, interface: str) -> dict[str, bool]:
         """Offload features by the kernel's names (``ethtool -k`` prints friendlier ones) and whether each is on."""

@@ -53,8 +53,8 @@ def balance(before: Sample, after: Sample) -> Ledger:
 
 def _sent(host: HostChange) -> Iterator[Row]:
     """What generators made for each interface, and what the host's own stack sent (by interface where there is one)."""
-    source = "generator's report; tx_packets, tx_dropped"
-    own = max(0, host.own) + host.never_sent
+    source = "generator's report; tx_packets, tx_dropped" + ("; TcpOutSegs, as TSO is on" if host.left_together else "")
+    own = max(0, host.own) + host.never_sent + host.left_together
     if len(host.interfaces) == 1:
         yield Row("sent", "sent", "sent", host.interfaces[0].where, host.interfaces[0].made + own, source)
         return

@@ -21,6 +21,7 @@ __all__ = ["HostChange"]
 _ETH_P_ARP, _ETH_P_IP = 0x0806, 0x0800  # include/uapi/linux/if_ether.h
 _ICMP, _TCP = 1, 6  # include/uapi/linux/in.h
 _LOOPBACK = 1
+_SENT = ("TcpOutSegs", "TcpRetransSegs", "UdpOutDatagrams", "IcmpOutMsgs")
 _COPIES = ("PACKET_SOCK_ERROR",)  # a listener (tcpdump, the lab's for ARP) lost its copy; the packet itself went on
 
 
@@ -30,6 +31,7 @@ class HostChange:
     def __init__(self, name: str, change: Change) -> None:
         self.name = name
         self._change = change
+        self._samples = change.before, change.after
         self._before, self._after = change.before.hosts[name], change.after.hosts[name]
         self.netns = self._after.netns
         self.interfaces = [i for i in change.interfaces.values() if i.host == name]
@@ -122,6 +124,18 @@ class HostChange:
         generic XDP sent on.
         """
         return self.stack - self._change.sent_on.get(self.name, 0) - self.generic_copies
+
+    @cached_property
+    def left_together(self) -> int:
+        """Segments of its own that TSO left together with another: the link counts one packet, the receiving TCP each.
+
+        TcpOutSegs and TcpRetransSegs have every segment, IpOutRequests one packet for those that are together (and for
+        every other protocol's).
+        """
+        if not any(counters.interfaces[i.where].tso for counters in self._samples for i in self.interfaces):
+            return 0
+        made = sum(self.protocol(name) for name in _SENT)
+        return max(0, made - self.protocol("IpOutRequests"))
 
     @property
     def never_sent(self) -> int:

@@ -229,6 +229,7 @@ class Observer:
                     _MODES.get(state.xdp_mode, "native"),
                     state.up,
                     state.mtu,
+                    host.ethtool.leaves_segments_together(each.name),
                     driver_bulks(driver).at_least(bulks.get((host.inode, each.ifindex), Bulks())),
                 )
                 self._last[each.where] = interfaces[each.where]

@@ -18,7 +18,8 @@ __all__ = ["HostCounters", "InterfaceCounters", "Sample", "Ways", "driver_bulks"
 @dataclass(frozen=True)
 class InterfaceCounters:
     """``peer``: the link's other end (``server eth0``); ``link``: rtnetlink's statistics; ``driver``: the driver's own;
-    ``mode``: of the XDP program there, "" for none; ``up``: whether it is; ``mtu`` in bytes without the Ethernet header.
+    ``mode``: of the XDP program there, "" for none; ``up``: whether it is; ``mtu`` in bytes without the Ethernet header;
+    ``tso``: whether TCP's segments leave it together, as one packet.
 
     ``bulks`` is what the driver took and refused of redirected frames, exact also where its own counters are not.
     """
@@ -32,6 +33,7 @@ class InterfaceCounters:
     mode: str
     up: bool
     mtu: int
+    tso: bool
     bulks: Bulks
 
     def queues(self, counter: str) -> int:
