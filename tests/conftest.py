@@ -13,6 +13,7 @@ import numpy  # noqa: F401  # its threads start with the first import, and stay:
 import pytest
 
 from labkit.compile import client
+from labkit.kernel import features
 from labkit.kernel.netns import namespace_inode
 
 _NEEDS_ROOT = ("kernel", "cases", "sandbox", "notebooks", "browser", "bench")
@@ -21,6 +22,9 @@ _DEADLINE_S = 20.0
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "leaks(reason): the test leaves something behind on purpose")
+    config.addinivalue_line(
+        "markers", "needs(feature): of labkit.kernel.features; skipped where the kernel hasn't got it"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,6 +34,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(part in _NEEDS_ROOT for part in item.path.parts):
             item.add_marker(pytest.mark.skip(reason="needs root: run sudo ./env/test"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A kernel may be built or patched without what a few tests are about: `labkit doctor` says so, and so do they."""
+    for mark in item.iter_markers("needs"):
+        if not (found := getattr(features, mark.args[0])()):
+            pytest.skip(f"this kernel has no {mark.args[0].replace('_', ' ')}: {found.detail}")
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,14 @@ _ANY_KERNEL = "boot a distribution's kernel, Linux 6.1 or later (Debian 12 and 1
 _REFUSED = (
     "the kernel refuses it to this process: start the lab outside the container or user namespace, or ask its owner"
 )
+# A kernel may be built or patched without these; Linux has had them since 5.18 and 4.15.
+_WITHOUT_LIVE_FRAMES = (
+    "the generator sends packets of the stack instead: slower, and without the page pools of lesson 06; "
+    "a distribution's kernel from Linux 5.18 on has them"
+)
+_WITHOUT_ADJUST_META = (
+    "lessons 04 and 05 need it: no program can put metadata before a packet here; a distribution's kernel has it"
+)
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,7 @@ class _Check:
     needed: bool = True
     after: tuple[str, ...] = ()
     group: str = ""
+    known: bool = False  # the remedy is the same where the kernel refuses it
 
 
 def _checks() -> Iterator[_Check]:
@@ -75,7 +84,15 @@ def _checks() -> Iterator[_Check]:
     yield _Check("veth", features.veth, "sudo modprobe veth", after=("privilege", "network namespaces"))
     yield _Check("native XDP", features.native_xdp, _ANY_KERNEL, after=device)
     yield _Check("generic XDP", features.generic_xdp, _ANY_KERNEL, after=device)
-    yield _Check("live frames", features.live_frames, _ANY_KERNEL, after=(*bpf, "network namespaces"))
+    yield _Check(
+        "live frames",
+        features.live_frames,
+        _WITHOUT_LIVE_FRAMES,
+        needed=False,
+        after=(*bpf, "network namespaces"),
+        known=True,
+    )
+    yield _Check("packet metadata", features.adjust_meta, _WITHOUT_ADJUST_META, needed=False, after=bpf, known=True)
     yield _Check(
         "XDP features by netlink", features.xdp_features, "needs Linux 6.3 or later", needed=False, after=device
     )
@@ -120,7 +137,7 @@ def _row(check: _Check) -> Row:
     if found.refused and check.group == "tracepoint" and in_user_namespace():
         said = "tracing programs are withheld here: its rows of the ledger come from counters, or stay empty"
         return Row(check.requirement, "note", said, "", check.needed, check.group)
-    remedy = _REFUSED if found.refused else check.remedy
+    remedy = _REFUSED if found.refused and not check.known else check.remedy
     return Row(
         check.requirement, "missing" if check.needed else "degraded", found.detail, remedy, check.needed, check.group
     )

@@ -38,6 +38,7 @@ __all__ = [
     "map_info",
     "map_lookup",
     "map_lookup_batch",
+    "map_lookup_on",
     "map_next_key",
     "map_update",
     "object_ids",
@@ -114,18 +115,32 @@ def map_lookup_batch(fd: int, count: int, key_size: int, value_size: int) -> tup
 
     Raises OSError EINVAL or ENOTSUPP (524) where this kernel has no batch read for the map's type.
     """
+    keys, values, found, _ = map_lookup_on(fd, None, count, key_size, value_size)
+    return keys, values, found
+
+
+def map_lookup_on(
+    fd: int, at: bytes | None, count: int, key_size: int, value_size: int
+) -> tuple[bytes, bytes, int, bytes | None]:
+    """The same from the place ``at`` on (None: the first): (keys, values, how many, the next place; None at the end).
+
+    A place is what the last call gave, and means nothing else. Raises OSError as ``map_lookup_batch`` does, and ENOSPC
+    where ``count`` is less than a hash has in one of its buckets.
+    """
     keys, values = ctypes.create_string_buffer(count * key_size), ctypes.create_string_buffer(count * value_size)
-    out_batch = ctypes.create_string_buffer(max(4, key_size))
+    begin, after = _held(at or b""), ctypes.create_string_buffer(max(4, key_size))
     # struct { in_batch, out_batch, keys, values: u64; count, map_fd: u32; elem_flags, flags: u64 } batch
-    packed = struct.pack("=QQQQIIQQ", 0, _address(out_batch), _address(keys), _address(values), count, fd, 0, 0)
-    attr = ctypes.create_string_buffer(packed, len(packed))
+    places = _address(begin), _address(after), _address(keys), _address(values)
+    packed = struct.pack("=QQQQIIQQ", *places, count, fd, 0, 0)
+    attr, ended = ctypes.create_string_buffer(packed, len(packed)), False
     try:
         system_call(BpfCmd.MAP_LOOKUP_BATCH, attr)
     except OSError as error:
         if error.errno != errno.ENOENT:  # ENOENT says that the end of the map was reached, with what was read
             raise
+        ended = True
     (found,) = struct.unpack_from("=I", attr.raw, 32)
-    return keys.raw, values.raw, int(found)
+    return keys.raw, values.raw, int(found), None if ended else after.raw
 
 
 def btf_load(blob: bytes) -> int:
@@ -210,10 +225,13 @@ def raw_tracepoint_open(name: str, prog_fd: int) -> int:
 
 @dataclass(frozen=True)
 class TestRun:
-    """What BPF_PROG_TEST_RUN answered: the program's return value and the mean time of a run in ns."""
+    """What BPF_PROG_TEST_RUN answered: the program's return value, the mean time of a run in ns, and the context that was
+    given, as the last run left it.
+    """
 
     retval: int
     duration_ns: int
+    context: bytes = b""
 
 
 def prog_test_run(
@@ -234,12 +252,14 @@ def prog_test_run(
     """
     held = _held(metadata + data)
     described = _held(_context(len(metadata), len(data)) if metadata else context)
+    after = ctypes.create_string_buffer(max(1, len(context)))
     packed = struct.pack("=IIIIQQ", prog_fd, 0, len(metadata + data), 0, _address(held), 0)
-    packed += struct.pack("=IIIIQQIII4x", repeat, 0, len(described or b""), 0, _address(described), 0, flags, 0, batch)
+    packed += struct.pack("=IIII", repeat, 0, len(described or b""), len(context))
+    packed += struct.pack("=QQIII4x", _address(described), _address(after) if context else 0, flags, 0, batch)
     attr = ctypes.create_string_buffer(packed, len(packed))
     system_call(BpfCmd.PROG_TEST_RUN, attr)
     (retval,), (duration,) = struct.unpack_from("=I", attr.raw, 4), struct.unpack_from("=I", attr.raw, 36)
-    return TestRun(retval, duration)
+    return TestRun(retval, duration, after.raw[: len(context)])
 
 
 def _context(metadata_bytes: int, frame_bytes: int) -> bytes:

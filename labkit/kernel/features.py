@@ -20,6 +20,7 @@ from labkit.uapi import MapType
 
 __all__ = [
     "Feature",
+    "adjust_meta",
     "af_xdp",
     "bound_program",
     "bpf_syscall",
@@ -227,6 +228,11 @@ def rx_metadata() -> Feature:
 def bound_program() -> Feature:
     """Programs can be bound to a device, as those that ask for hints must be."""
     return _from_namespace("bound_program")
+
+
+def adjust_meta() -> Feature:
+    """An XDP program may move the place where a packet's metadata begins (bpf_xdp_adjust_meta)."""
+    return _once(objects.adjust_meta)
 
 
 def live_frames() -> Feature:

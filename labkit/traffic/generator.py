@@ -1,30 +1,23 @@
-"""The in-kernel generator: frames made by BPF_PROG_TEST_RUN and sent by redirect, millions a second from Python.
+"""The in-kernel generator: frames made by BPF_PROG_TEST_RUN, millions a second from Python.
 
-Documentation/bpf/bpf_prog_run.rst, "Running XDP programs in live frame mode". The frames leave through the sending
-interface's driver; on a veth pair they enter the peer's receive ring as frames of a page pool, without an skb.
+How a burst of them is made is a sender's matter: live frames, or packets of the stack where the kernel has none.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 import threading
 import time
 from bisect import bisect_left
 from collections import Counter
 from functools import partial
 
-from labkit.compile import compile_source
-from labkit.compile.diagnose import verifier_error
-from labkit.compile.source import lesson_directory
 from labkit.errors import TrafficError
 from labkit.interface import Interface
-from labkit.kernel import bpf
+from labkit.kernel import features
 from labkit.kernel.cpus import current_cpu
-from labkit.program.program import Program, load_program
 from labkit.traffic.generated import (
     LARGEST_FRAME,
-    MOST_METADATA,
     MOST_PACKETS,
     SMALLEST_FRAME,
     check_generator,
@@ -32,17 +25,16 @@ from labkit.traffic.generated import (
     refused,
     sized,
 )
-from labkit.traffic.parking import Parking
+from labkit.traffic.live_sender import LiveSender
 from labkit.traffic.report import TrafficReport
-from labkit.uapi import TestRunFlag
+from labkit.traffic.stack_sender import NOTE, StackSender
 
 __all__ = ["LARGEST_FRAME", "SMALLEST_FRAME", "Generator", "generate"]
 
-_RESTORED = 64  # bytes at the beginning of the frame that are written anew each time, bpf/lab/generator.c
-_META_WORDS = MOST_METADATA // 4  # of four bytes, bpf/lab/generator.c
 _BESIDES_MTU = 14 + 4  # bytes a frame may be longer than the MTU: Ethernet header and VLAN tag (xdp_ok_fwd_dev)
 _CHUNK_S = 0.005  # how long one burst should take: short, so that readers of counters wait little
 _FEWEST, _MOST = 4096, 1 << 20  # frames a burst at full speed: a burst costs some 50 µs beside its frames
+_FEWEST_BY_STACK = 256
 
 
 def generate(
@@ -115,8 +107,7 @@ class Generator:
         self._workers: list[threading.Thread] = []
         self._cpus: list[int] = []
         self._began = self._ended = 0.0
-        self._program: Program | None = None
-        self._parking: Parking | None = None
+        self._sender: LiveSender | StackSender | None = None
 
     def start(self) -> Generator:
         """Start sending. Raises TrafficError where it runs already."""
@@ -140,12 +131,19 @@ class Generator:
         self._check_way()
         if self._prepare:
             prepare_receiver(self.interface.peer)
-        try:
-            self._program = self._load()
-            self._parking = Parking(self._program)
-        except BaseException:
-            self.release()
-            raise
+        if features.live_frames():
+            self._sender = LiveSender(self.interface, self.frame, self.flows, self.batch, self.metadata)
+        else:
+            self._sender = self._by_stack()
+
+    def _by_stack(self) -> StackSender:
+        if self.metadata:
+            raise refused(
+                "Metadata can't go before a packet of the stack, and this kernel makes no other frames.",
+                "labkit doctor tells why there are no live frames",
+            )
+        self.interface.host.lab.tell_once("info", NOTE)
+        return StackSender(self.interface, self.frame, self.flows)
 
     def _check_way(self) -> None:
         """What a redirect would refuse frame by frame, refused once and in words."""
@@ -159,23 +157,6 @@ class Generator:
                 f"use at most {most} bytes, or raise the MTU at both ends",
             )
 
-    def _load(self) -> Program:
-        spec = compile_source(path=lesson_directory() / "lab" / "generator.c")
-        name = "generate_flows" if self.flows > 1 else "generate"
-        program = load_program(spec, name + "_meta" * bool(self.metadata), explain=verifier_error)
-
-        def aim() -> None:  # a devmap looks its interface up in the namespace of the writer
-            program.maps["out"][0] = self.interface.ifindex
-
-        self.interface.run(aim)
-        program.maps["wanted"][0] = self.frame[:_RESTORED].ljust(_RESTORED, b"\0")
-        if self.metadata:
-            words = struct.unpack(f"={len(self.metadata) // 4}I", self.metadata)
-            program.maps["metadata"][0] = {"count": len(words), "words": [*words, *[0] * (_META_WORDS - len(words))]}
-        if self.flows > 1:
-            program.maps["flow_config"][0] = {"flows": self.flows, "base": 10_000}
-        return program
-
     def _work(self, number: int) -> None:
         """Stays on one CPU. The receiver's poll runs where its ring was filled; a sender that moved on meanwhile would
         fill the ring from another CPU than the one that empties it, faster than that can.
@@ -184,7 +165,8 @@ class Generator:
         self._send()
 
     def _send(self) -> None:
-        board, chunk, due = self.interface.host.lab.traffic, _FEWEST, time.perf_counter()
+        fewest = _FEWEST if isinstance(self._sender, LiveSender) else _FEWEST_BY_STACK
+        board, chunk, due = self.interface.host.lab.traffic, fewest, time.perf_counter()
         share = self.rate_pps / self.threads if self.rate_pps else None
         deadline = self._began + self.seconds
         while not self._stop.is_set() and time.perf_counter() < deadline:
@@ -195,14 +177,12 @@ class Generator:
                 break
             with board.chunk():
                 began = time.thread_time()  # what it cost, not how long others had the CPU meanwhile
-                number = self.burst(take)
+                sent, number = self.burst(take)
                 took = time.thread_time() - began
-                sent = 0 if number else take
-                board.generated(self.interface.where, sent)
             self._account(sent, take - sent, number)
             if number:
                 break
-            chunk = max(_FEWEST, min(_MOST, int(take * _CHUNK_S / max(took, 1e-6))))
+            chunk = max(fewest, min(_MOST, int(take * _CHUNK_S / max(took, 1e-6))))
             if share is not None:
                 due = max(due + take / share, time.perf_counter() - 2 * _CHUNK_S)
                 self._stop.wait(max(0.0, due - time.perf_counter()))
@@ -214,21 +194,13 @@ class Generator:
             self._left -= take
             return take
 
-    def burst(self, packets: int) -> int:
-        """Send one burst, on a thread of the interface's namespace; 0, or the kernel's errno."""
-        assert self._program is not None
-        try:
-            bpf.prog_test_run(
-                self._program.fd,
-                self.frame,
-                repeat=packets,
-                flags=int(TestRunFlag.XDP_LIVE_FRAMES),
-                batch=self.batch,
-                metadata=self.metadata,
-            )
-        except OSError as error:
-            return error.errno or -1
-        return 0
+    def burst(self, packets: int) -> tuple[int, int]:
+        """Send one burst, on a thread of the interface's namespace: (how many left, the kernel's errno for the others).
+
+        Call it inside the traffic board's ``chunk()``.
+        """
+        assert self._sender is not None
+        return self._sender.send(packets)
 
     def _account(self, sent: int, failed: int, number: int) -> None:
         with self._lock:
@@ -276,10 +248,8 @@ class Generator:
 
     def release(self) -> None:
         """Let go of what ``make_ready`` loaded. Safe to call again."""
-        if self._program is not None:
-            self._program.close()
-        if self._parking is not None:
-            self._parking.close()
+        if self._sender is not None:
+            self._sender.close()
 
     def stop(self) -> TrafficReport:
         """Stop after the burst under way, and report. Safe to call again."""

@@ -44,9 +44,8 @@ class Volleys:
         try:
             with interface.host.lab.traffic.chunk():
                 began = time.perf_counter()
-                number = self._source.burst(packets)
+                _, number = self._source.burst(packets)
                 took = time.perf_counter() - began
-                interface.host.lab.traffic.generated(interface.where, 0 if number else packets)
         finally:
             os.sched_setaffinity(0, before)
         if number:

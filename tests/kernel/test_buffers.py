@@ -103,7 +103,7 @@ def test_a_thousand_pools_come_and_go_and_none_is_lost(lab: lk.Lab) -> None:
     generator.make_ready()
     try:
         with lk.buffers.watch(lab) as pools:
-            assert client.run(lambda: [generator.burst(7) for _ in range(N)]) == [0] * N
+            assert client.run(lambda: [generator.burst(7) for _ in range(N)]) == [(7, 0)] * N
             found = pools.read()
     finally:
         generator.release()

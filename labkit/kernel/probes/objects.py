@@ -10,7 +10,7 @@ from pathlib import Path
 from labkit.kernel import bpf
 from labkit.uapi import MapType, ProgType, XdpAction
 
-__all__ = ["btf", "constant_program", "drop_reasons", "jit", "map_type", "syscall", "tracepoint"]
+__all__ = ["adjust_meta", "btf", "constant_program", "drop_reasons", "jit", "map_type", "syscall", "tracepoint"]
 
 _BTF = Path("/sys/kernel/btf/vmlinux")
 _NO_PREALLOC = 1 << 0  # BPF_F_NO_PREALLOC, include/uapi/linux/bpf.h: an LPM trie demands it
@@ -45,6 +45,15 @@ def constant_program(prog_type: ProgType, value: int, *, flags: int = 0, ifindex
     # struct bpf_insn: BPF_ALU64 | BPF_MOV | BPF_K on r0, then BPF_JMP | BPF_EXIT
     code = struct.pack("=BBhiBBhi", 0xB7, 0, 0, value, 0x95, 0, 0, 0)
     return bpf.prog_load(prog_type, code, name="lab_probe", flags=flags, ifindex=ifindex)
+
+
+def adjust_meta() -> str:
+    """A program that calls bpf_xdp_adjust_meta, as one does to put metadata before a packet."""
+    # struct bpf_insn: r2 = 0; call helper 54, include/uapi/linux/bpf.h; r0 = XDP_PASS; exit
+    code = struct.pack("=BBhi", 0xB7, 2, 0, 0) + struct.pack("=BBhi", 0x85, 0, 0, 54)
+    code += struct.pack("=BBhiBBhi", 0xB7, 0, 0, XdpAction.PASS, 0x95, 0, 0, 0)
+    os.close(bpf.prog_load(ProgType.XDP, code, name="lab_probe"))
+    return "a program may put some there"
 
 
 def syscall() -> str:

@@ -159,10 +159,8 @@ class PagesAtWork:
             for _ in range(_FRAMES):
                 self._out.send(self._frame)
             return
-        board = self.lab.traffic
-        with board.chunk():
-            if not self._generator.burst(_FRAMES):
-                board.generated(self._generator.interface.where, _FRAMES)
+        with self.lab.traffic.chunk():
+            self._generator.burst(_FRAMES)
 
     def __enter__(self) -> PagesAtWork:
         return self
