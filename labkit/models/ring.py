@@ -63,11 +63,11 @@ class _Model:
         self.wake = self.env.event()
         self.wire_since = 0.0  # since when the second card has been sending without a pause
         self.wire_from = 0  # packets sent by then
-        self.asleep = self.slept = 0.0
+        self.asleep_since: float | None = None
+        self.slept = 0.0
         self.at_warm: tuple[int, int, float] | None = None
         self.most_pages = pages.held
         self.history: list[Moment] = []
-        self.history_step = end / _MOMENTS
 
     # What goes by itself: the wire, and both cards
 
@@ -131,13 +131,20 @@ class _Model:
                 yield self.env.timeout(self._receive())
             self._look()
             if not worked:
-                began = self.env.now
-                self.asleep = 1.0
+                self.asleep_since = self.env.now
                 yield self.wake
-                self.asleep = 0.0
-                self.slept += max(0.0, self.env.now - max(began, self.warm))
+                self._woken()
             if self.wake.triggered:
                 self.wake = self.env.event()
+
+    @property
+    def asleep(self) -> bool:
+        return self.asleep_since is not None
+
+    def _woken(self) -> None:
+        if self.asleep_since is not None:
+            self.slept += max(0.0, self.env.now - max(self.asleep_since, self.warm))
+        self.asleep_since = None
 
     def _clean(self) -> float:
         """Complete what was sent: the time it takes."""
@@ -191,13 +198,18 @@ class _Model:
     def _look(self) -> None:
         self._check()
         self.most_pages = max(self.most_pages, self.pages.held)
-        now = self.env.now
-        if self.at_warm is None and now >= self.warm:
+        if self.at_warm is None and self.env.now >= self.warm:
             self._transmit()
-            self.at_warm = self.received, self.sent, now
-        if not self.history or now - self.history[-1].at_us * 1e3 >= self.history_step:
+            self.at_warm = self.received, self.sent, self.env.now
+
+    def _moments(self) -> _Process:
+        """Writes the history, the CPU asleep or not. What it looks at would have come to the same without it."""
+        while True:
+            self._arrive()
+            self._transmit()
             under_way = self.queued - self.completed
-            self.history.append(Moment(now / 1e3, self.in_rx, under_way, self.pages.held, bool(self.asleep)))
+            self.history.append(Moment(self.env.now / 1e3, self.in_rx, under_way, self.pages.held, self.asleep))
+            yield self.env.timeout(self.end / _MOMENTS)
 
     def _check(self) -> None:
         lost = self.lost
@@ -214,11 +226,12 @@ class _Model:
 
     def run(self) -> Outcome:
         self.rx_done = self.env.event()
-        for process in (self._cpu(), self._receive_interrupts(), self._transmit_interrupts()):
+        for process in (self._cpu(), self._receive_interrupts(), self._transmit_interrupts(), self._moments()):
             self.env.process(process)
         self.env.run(until=self.end)
         self._arrive()
         self._transmit()
+        self._woken()  # a sleep that the end cut short counts as well
         self._check()
         received, sent, since = self.at_warm or (0, 0, 0.0)
         seconds = max(1e-9, (self.env.now - since) / 1e9)
