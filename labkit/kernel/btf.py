@@ -204,10 +204,13 @@ class Btf:
 
     def enum(self, name: str) -> dict[int, str]:
         """value → word of the enum ``name``. Raises KeyError where there is none."""
-        found = self.type(self.find(name, Kind.ENUM))
+        return self.words(self.type(self.find(name, Kind.ENUM)))
+
+    def words(self, enum_type: BtfType) -> dict[int, str]:
+        """value → word of an ENUM."""
         words = {}
-        for i in range(found.vlen):
-            text, value = struct.unpack_from("=Ii", self._blob, found.at + 8 * i)
+        for i in range(enum_type.vlen):
+            text, value = struct.unpack_from("=Ii", self._blob, enum_type.at + 8 * i)
             words[value] = self.text(text)
         return words
 

@@ -148,6 +148,10 @@ class Map:
         for key, raw in self._raw_items():
             yield self._key.unpack(key), self._total(raw)
 
+    def raw_items(self) -> Iterator[tuple[bytes, bytes]]:
+        """(key, value) of every entry as the kernel has them: a per-CPU value is a multiple of 8 bytes for each CPU."""
+        return self._raw_items()
+
     def read(self) -> dict[Any, Any]:
         """All entries as a dict; struct keys become tuples of their values."""
         return {tuple(key.values()) if isinstance(key, dict) else key: value for key, value in self.items()}

@@ -10,7 +10,7 @@ from labkit.kernel.btf import Kind, kernel_btf
 from labkit.program.map import Map
 from labkit.program.spec import INSTRUCTION_BYTES, FunctionSpec
 
-__all__ = ["relocated", "resolve_functions"]
+__all__ = ["kernel_function", "relocated", "resolve_functions"]
 
 _PSEUDO_MAP_FD, _PSEUDO_KFUNC_CALL = 1, 2  # include/uapi/linux/bpf.h
 _CALL = 0x85  # BPF_JMP | BPF_CALL
@@ -22,6 +22,11 @@ _KFUNC_PLACEHOLDERS = {
     1000002: "bpf_xdp_metadata_rx_hash",
     1000003: "bpf_xdp_metadata_rx_vlan_tag",
 }
+
+
+def kernel_function(number: int) -> str | None:
+    """The kernel function that a placeholder of the C text stands for; None for the number of a helper."""
+    return _KFUNC_PLACEHOLDERS.get(number)
 
 
 def relocated(function: FunctionSpec, maps: Mapping[str, Map]) -> bytes:

@@ -258,6 +258,11 @@ class SocketMap(Map):
         super().__delitem__(key)
         self._held.pop((self.id, key), None)
 
+    def held(self) -> dict[int, Receiver]:
+        """Sockets by slot, as the lab put them there and as far as they exist; the kernel itself tells nobody."""
+        found = {slot: socket() for (ident, slot), socket in list(self._held.items()) if ident == self.id}
+        return {slot: socket for slot, socket in found.items() if socket is not None}
+
     def empty(self, slot: int, of: Receiver) -> bool:
         """Empty ``slot`` where it is still the socket ``of`` that has it: whether it was."""
         held = self._held.get((self.id, slot))
