@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from labkit.compile import protocol
+from labkit.compile.stopping import Stop, current
 from labkit.errors import CompileError
 
 __all__ = ["TIMEOUT_S", "Ended", "child_pid", "descriptor", "request", "shut_down"]
 
 TIMEOUT_S = 30.0
+_LOOK_S = 0.05  # between two looks at whether one that waits for its turn is to be stopped
 
 # The packages as bare shells: what their __init__ modules import takes time and is not needed.
 _START = """
@@ -94,16 +96,24 @@ class _Child:
 def request(message: dict[str, Any]) -> dict[str, Any]:
     """The child's answer to ``message``. One request at a time; the others wait.
 
-    Raises Ended where the child ended over it, and CompileError where it could not be started or
-    took longer than ``TIMEOUT_S`` seconds. The next request finds a new child.
+    Raises Ended where the child ended over it, CompileStopped where the caller's ``Stop`` was set, and
+    CompileError where it could not be started or took longer than ``TIMEOUT_S`` seconds. The next
+    request finds a new child.
     """
-    with _lock:
+    stop, lock = current() or Stop(), _lock
+    while not lock.acquire(timeout=_LOOK_S):
+        stop.check(message.get("name", ""))
+    try:
+        stop.check(message.get("name", ""))
         try:
-            return _request(message)
+            return _request(message, stop)
         except Ended as ended:
+            stop.check(message.get("name", ""))
             if ended.code not in (-signal.SIGKILL, -signal.SIGTERM):
                 raise
-        return _request(message)  # somebody killed it, the text did not: once more
+        return _request(message, stop)  # somebody killed it, the text did not: once more
+    finally:
+        lock.release()
 
 
 def child_pid() -> int | None:
@@ -124,7 +134,7 @@ def shut_down() -> None:
         _end()
 
 
-def _request(message: dict[str, Any]) -> dict[str, Any]:
+def _request(message: dict[str, Any], stop: Stop) -> dict[str, Any]:
     global _child
     if _child is not None and _child.process.poll() is not None:
         _end()
@@ -139,13 +149,14 @@ def _request(message: dict[str, Any]) -> dict[str, Any]:
                 remedy="close other programs (memory, processes or open files ran out); try again",
             ) from cause
     try:
-        return _child.ask(message)
+        with stop.ends(_child.process.kill):
+            return _child.ask(message)
     except TimeoutError:
         _end()
         raise CompileError(
             f"the compiler did not finish within {TIMEOUT_S:g} s and was ended",
             tried=f"to compile {message.get('name', '')}".strip(),
-            remedy="look for an unrolled loop or a macro without end; the notebook is unharmed",
+            remedy="look for a long loop that is unrolled, or macros that multiply one another; the notebook is unharmed",
         ) from None
     except BaseException:  # an interrupt too: an answer to nobody would come first next time
         _end()

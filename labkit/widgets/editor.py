@@ -7,22 +7,22 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from labkit.compile import prewarm
-from labkit.errors import StateError
+from labkit.errors import CompileError, StateError
 from labkit.interface import Interface
 from labkit.lab import Lab
 from labkit.program.link import Link, Mode
 from labkit.widgets.comms import answer_beside_cells
 from labkit.widgets.editor_asked import MOST_CHARACTERS, TRIED, asked_for
 from labkit.widgets.editor_drafts import Draft, save_text
+from labkit.widgets.editor_orders import EditorOrders
 from labkit.widgets.editor_versions import Version, Versions
-from labkit.widgets.editor_view import EditorView
-from labkit.widgets.editor_words import NOTHING_SAID, accepted, goes_on, refused
+from labkit.widgets.editor_words import accepted, goes_on, good, refused
 
 __all__ = ["ProgramEditor"]
 
@@ -32,7 +32,7 @@ _watched: weakref.WeakSet[Lab] = weakref.WeakSet()
 _shown_lock = threading.RLock()
 
 
-class ProgramEditor(EditorView):
+class ProgramEditor(EditorOrders):
     """An editor for the program at one interface: Ctrl+Enter compiles the text and swaps it in between two packets.
 
     ``ProgramEditor(link)`` begins with the link's program; ``ProgramEditor(lab, interface, path=…)``, or ``text=…``, with
@@ -61,7 +61,6 @@ class ProgramEditor(EditorView):
         self._draft = Draft(f"{lab.name} {at.where} {origin.path}", original) if draft else None
         kept = self._draft.read() if self._draft is not None else None
         kept = kept if kept is not None and len(kept) <= MOST_CHARACTERS else None
-        self._work = threading.RLock()
         history = Versions(lab, at, mode, origin)
         super().__init__(lab, at, history, original if kept is None else kept, original)
         if kept is not None:
@@ -98,46 +97,28 @@ class ProgramEditor(EditorView):
         return self.history.running
 
     def run(self) -> Version:
-        """Compile the text and swap it in; the version that runs then.
+        """Compile the text and swap it in; the version that runs then. ``stop``, from the page or a thread, ends compiling.
 
         Raises CompileError, VerifierError, LabError: then what ran goes on, and the editor shows why.
         """
-        began = time.perf_counter()
-        with self._work:
-            self._check_open()
-            try:
-                version, new = self.history.run(self._text)
-            except Exception as error:
-                self._show_refusal(error)
-                raise
-            self._found = accepted(version, new=new, seconds=time.perf_counter() - began)
-            self._note = ""
-            self._show()
-            return version
+        return self._run(self._text)
 
     def check(self) -> None:
         """Compile the text and let the verifier look at it; what runs is not touched. Raises like ``run``."""
-        with self._work:
-            self._check_open()
-            try:
-                self.history.check(self._text)
-            except Exception as error:
-                self._show_refusal(error)
-                raise
-            running = goes_on(self.history.running)
-            self._found = {**NOTHING_SAID, "kind": "good", "headline": f"The text compiles and would load. {running}"}
-            self._show()
+        self._check(self._text)
 
     def back(self, number: int) -> Version:
         """Put version ``number`` in place again, and its text into the editor. Raises LabError."""
-        with self._work:
-            self._check_open()
+        with self._at_work("Going back"):
             version = self.history.back(number)
             self._take(version.text)
-            self._found = {**NOTHING_SAID, "kind": "good", "headline": f"Version {number} runs again."}
+            self._found = good(f"Version {number} runs again.")
             self._give("python")
-            self._show()
             return version
+
+    def stop(self) -> bool:
+        """Stop the compilation under way, as the page's button does; whether there was one. What runs goes on running."""
+        return self._work.stop()
 
     def diff(self, number: int, other: int | None = None) -> str:
         """A unified diff from version ``number`` to version ``other``, or to the text. Raises StateError."""
@@ -167,6 +148,37 @@ class ProgramEditor(EditorView):
 
     # The work
 
+    def _run(self, text: str, request: str = "") -> Version:
+        began = time.perf_counter()
+        with self._at_work("Compiling", request):
+            version, new = self.history.run(text)
+            self._found = accepted(version, new=new, seconds=time.perf_counter() - began)
+            self._note = ""
+            return version
+
+    def _check(self, text: str, request: str = "") -> None:
+        with self._at_work("Checking", request):
+            self.history.check(text)
+            self._found = good(f"The text compiles and would load. {goes_on(self.history.running)}")
+
+    @contextmanager
+    def _at_work(self, what: str, request: str = "") -> Iterator[None]:
+        """A turn at the compiler and the interface; its end is shown, whatever it is, as the answer to ``request``."""
+        with self._work.do(what):
+            self._check_open()
+            try:
+                yield
+            except BaseException as error:  # an interrupt of the cell too
+                self._done(request)
+                self._show_refusal(error)
+                raise
+            self._done(request)
+            self._show()
+
+    def _done(self, request: str) -> None:
+        self._work.done()
+        self._answered = request or self._answered
+
     def _check_open(self) -> None:
         if self.ended is not None:
             raise StateError(self.ended_words, tried=TRIED, remedy="run the cell of the editor again")
@@ -186,85 +198,13 @@ class ProgramEditor(EditorView):
         if self._draft is not None and not self._draft.keep(text):
             self._note = f"The text could not be kept in {self._draft.path.parent}: it lasts as long as this kernel."
 
-    def _show_refusal(self, error: Exception) -> None:
-        self.errors.append(error)
+    def _show_refusal(self, error: BaseException) -> None:
+        if isinstance(error, Exception):
+            self.errors.append(error)
+        if isinstance(error, CompileError):
+            prewarm()  # a fresh compiler, where it was ended
         found = refused(error)
         self._found = {**found, "headline": f"{found['headline']} {goes_on(self.history.running)}"}
-        self._show()
-
-    # The browser's side
-
-    def _heard(self, _widget: object, message: Any, _buffers: object) -> None:
-        """Nothing escapes: a callback's exception would go unseen. It is shown, and kept in ``errors``."""
-        if not isinstance(message, dict) or self.ended is not None:
-            return
-        obey: dict[object, Callable[[dict[str, Any]], object]] = {
-            "text": self._typed,
-            "run": self._run_typed,
-            "check": self._check_typed,
-            "back": lambda told: self.back(told.get("number", 0)),
-            "diff": lambda told: self._compare(told.get("of"), told.get("to")),
-            "save": self._save,
-            "original": lambda _: self.reset_text(),
-            "function": self._choose,
-            "look": lambda _: self._answer(),
-        }
-        work = obey.get(message.get("type"))
-        if work is None:
-            return
-        known = len(self.errors), self.errors[-1] if self.errors else None
-        try:
-            work(message)
-        except Exception as error:
-            if known == (len(self.errors), self.errors[-1] if self.errors else None):  # else it is shown already
-                self._guarded_refusal(error)
-
-    def _guarded_refusal(self, error: Exception) -> None:
-        try:
-            if not self.lab.closed:
-                self._show_refusal(error)
-        except Exception as worse:  # as where the lab goes down at this very moment
-            self.errors.append(worse)
-
-    def _typed(self, told: dict[str, Any]) -> None:
-        if "text" not in told or told["text"] == self._text:
-            return
-        before = self._text != self.original, self._note
-        self._take(told["text"])
-        self._give(str(told.get("view", "")))
-        if told.get("type") == "text":
-            if before != (self._text != self.original, self._note):
-                self._show()
-            else:
-                self._compare_again()
-                self._still.update(self._picture())
-
-    def _run_typed(self, told: dict[str, Any]) -> None:
-        self._answered = str(told.get("request", ""))
-        self._typed(told)
-        self.run()
-
-    def _check_typed(self, told: dict[str, Any]) -> None:
-        self._answered = str(told.get("request", ""))
-        self._typed(told)
-        self.check()
-
-    def _answer(self) -> None:
-        self._look()
-        self.alive += 1
-
-    def _choose(self, told: dict[str, Any]) -> None:
-        name = str(told.get("name", ""))
-        self.history.origin = replace(self.history.origin, function=name)
-        self._note = f"{name} is the function that runs next."
-        self._show()
-
-    def _save(self, told: dict[str, Any]) -> None:
-        try:
-            path = self.save(str(told.get("path", "")).strip())
-            self._note = f"Saved as {path.absolute()}."
-        except StateError as error:
-            self._note = f"Not saved. {error.message} {error.remedy[:1].upper()}{error.remedy[1:]}."
         self._show()
 
     # The end
@@ -273,6 +213,7 @@ class ProgramEditor(EditorView):
         if self.ended is not None:
             return
         self.ended = why
+        self._work.end()
         self._show()
 
 

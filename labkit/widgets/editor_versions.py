@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labkit.compile import compile_source
+from labkit.compile.stopping import current
 from labkit.errors import LabError, StateError
 from labkit.interface import Interface
 from labkit.lab import Lab
@@ -134,6 +135,8 @@ class Versions:
     def compiled(self, text: str) -> ProgramSpec:
         """``text``, compiled. Raises CompileError."""
         spec = compile_source(text=text, name=self.origin.name, cflags=self.origin.cflags)
+        if (stop := current()) is not None:
+            stop.check(self.origin.name or "")  # it came with the result: what runs is left alone
         self.functions = tuple(spec.functions)
         return spec
 
@@ -144,8 +147,8 @@ class Versions:
 
     def check(self, text: str) -> ProgramSpec:
         """Compile and load ``text``, and let go of it again. Raises LabError."""
+        spec = self.compiled(text)  # outside of the lock: the page goes on reading versions while it lasts
         with self.lock:
-            spec = self.compiled(text)
             program, _ = self._load(spec, self.chosen(spec), self.running)
             program.close()
             if program in self.lab.programs:
@@ -154,9 +157,9 @@ class Versions:
 
     def run(self, text: str) -> tuple[Version, bool]:
         """Put ``text`` in place of what runs: the version, and whether it is new. Raises LabError; then nothing has changed."""
+        began = time.perf_counter()
+        spec = self.compiled(text)
         with self.lock:
-            began = time.perf_counter()
-            spec = self.compiled(text)
             compiled = time.perf_counter()
             before, function = self.running, self.chosen(spec)
             if before is not None and before.spec == spec and before.name == function:

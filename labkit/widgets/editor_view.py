@@ -16,6 +16,7 @@ from labkit.widgets.assets import EDITOR_CSS, EDITOR_ESM
 from labkit.widgets.editor_asked import MOST_CHARACTERS
 from labkit.widgets.editor_versions import Versions
 from labkit.widgets.editor_words import NOTHING_SAID, cleaned, diff_lines, version_rows
+from labkit.widgets.editor_work import Work
 from labkit.widgets.still import Pictured, Still
 
 __all__ = ["EditorView"]
@@ -48,6 +49,7 @@ class EditorView(Pictured):
         self._answered = ""  # which question of the browser's the last finding is the answer to
         self._turn = 0
         self._still = Still()
+        self._work = Work(self._show_work)
         self.ended = None
         super().__init__()
 
@@ -75,12 +77,20 @@ class EditorView(Pictured):
             self._compare_again()
         self._still.update(self._picture())
 
+    def _show_work(self) -> None:
+        """That work has begun: the page shows what, for how long, and how to stop it."""
+        self.state = {**self.state, **self._work_shown()}
+
+    def _work_shown(self) -> dict[str, Any]:
+        return {"working": self._work.at_work, "since_s": round(self._work.seconds, 1)}
+
     def _state(self) -> dict[str, Any]:
         running = self.history.running if self.ended is None else None
         origin = self.history.origin
         return {
             "turn": self._turn,
             "answered": self._answered,
+            **self._work_shown(),
             "title": f"{self.interface.where}, {self.mode} mode",
             "file": shown(Path(origin.path)) if origin.path else "",
             "found": self._found,

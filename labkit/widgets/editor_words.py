@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from labkit.compile.remarks import warnings_of
+from labkit.compile.stopping import CompileStopped
 from labkit.errors import CompileError, LabError, Remark, VerifierError
 from labkit.program.reuse import Handover
 from labkit.widgets.editor_versions import Version
 
-__all__ = ["NOTHING_SAID", "accepted", "cleaned", "diff_lines", "goes_on", "refused", "version_rows"]
+__all__ = ["NOTHING_SAID", "accepted", "cleaned", "diff_lines", "goes_on", "good", "refused", "version_rows"]
 
 NOTHING_SAID: dict[str, Any] = {
     "kind": "",
@@ -37,8 +38,10 @@ def goes_on(running: Version | None) -> str:
     return f"Version {running.number} goes on running, untouched."
 
 
-def refused(error: Exception) -> dict[str, Any]:
+def refused(error: BaseException) -> dict[str, Any]:
     """Why a text does not run."""
+    if not isinstance(error, Exception):
+        return _found("", "The cell was interrupted.", ())
     if not isinstance(error, LabError):
         said = Remark("error", f"{type(error).__name__}: {error}", remedy="run the cell again")
         return _found("bad", "Something else went wrong.", (said,))
@@ -50,6 +53,8 @@ def refused(error: Exception) -> dict[str, Any]:
         ]
         found = _found("bad", "It compiles; the verifier refuses it.", error.remarks, error.log)
         return {**found, "registers": rows, "code": error.code}
+    if isinstance(error, CompileStopped):
+        return _found("", "Stopped: the compiler was ended, and a fresh one takes its place.", ())
     if isinstance(error, CompileError):
         remarks = error.remarks or (
             Remark("error", error.message, error.line, error.column, remedy=error.remedy, meaning=error.detail),
@@ -58,6 +63,11 @@ def refused(error: Exception) -> dict[str, Any]:
         return _found("bad", f"Not compiled: {errors} error{'s' if errors != 1 else ''}.", remarks, error.log)
     words = Remark("error", error.message, meaning=error.detail, remedy=error.remedy)
     return _found("bad", "It does not run.", (words,))
+
+
+def good(headline: str) -> dict[str, Any]:
+    """Something that went as it was wanted."""
+    return _found("good", headline, ())
 
 
 def accepted(version: Version, *, new: bool, seconds: float) -> dict[str, Any]:

@@ -6,6 +6,7 @@ requests: no error, and nothing asked of anyone else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import test_panel_front
 from axe_playwright_python.sync_playwright import Axe
+from patience import until
 from playwright.sync_api import Browser, Page, Route
 
 import labkit as lk
@@ -56,6 +58,8 @@ int judge(struct xdp_md *ctx)
 UNCHECKED = TEXT.replace(
     "	return", "	u8 *data = (void *)(long)ctx->data;\n\n	if (data[12] == 8)\n		return 1;\n	return"
 )
+_MACROS = ["#define A0 x += x * 3;", *(f"#define A{i} {f'A{i - 1} ' * 4}" for i in range(1, 14))]
+ENDLESS = "\n".join([*_MACROS, TEXT.replace("\treturn", "\tvolatile int x = 1;\n\n\tA13\n\treturn")])
 SPILLS = """() => {
   const panel = document.querySelector(".ed-panel").getBoundingClientRect();
   return [...document.querySelectorAll(".ed-panel *")].filter((node) => {
@@ -74,6 +78,7 @@ class Bench:
     def __init__(self, browser: Browser, lab: lk.Lab) -> None:
         self.lab = lab
         self.editor = ProgramEditor(lab, lab["server"]["eth0"], text=TEXT)
+        self.beside = False  # whether the page gets its answers before the work is done
         self.complaints: list[str] = []
         self.pages: list[Page] = []
         self._browser = browser
@@ -82,6 +87,8 @@ class Bench:
         """What the page says, and what it is shown then."""
         if message is not None:
             self.editor._heard(self.editor, message, [])
+            if not self.beside:
+                until(lambda: self.editor._work.idle, "the editor's work")
         return {name: getattr(self.editor, name) for name in PARTS}
 
     def open(self, width: int = 1060, **options: Any) -> Page:
@@ -255,6 +262,31 @@ def test_where_no_kernel_answers_nothing_is_typed_that_would_be_lost(bench: Benc
     page.evaluate("take({ alive: 999 })")
     page.locator(".xdp-notice").wait_for(state="hidden")
     assert not page.evaluate("document.querySelector('.ed-area').readOnly")
+
+
+def test_a_compilation_without_end_is_stopped(bench: Bench) -> None:
+    bench.editor.run()
+    bench.beside = True
+    page = bench.open()
+    page.evaluate("setInterval(() => tell(null).then(take), 50)")
+    for key, number in (("button", 1), ("Escape", 2)):
+        page.fill(".ed-area", ENDLESS.replace("x = 1", f"x = {number}"))
+        page.focus(".ed-area")
+        page.keyboard.press("Control+Enter")
+        page.locator(".ed-work").wait_for()
+        assert re.fullmatch(r"Compiling … \d+\.\d s", page.inner_text(".ed-time"))
+        assert Axe().run(page, context="#widget").response["violations"] == []
+        page.locator(".ed-panel").screenshot(path=ARTEFACTS / f"editor-stop-{number}.png")
+        if key == "button":
+            page.get_by_role("button", name="Stop").click()
+        else:
+            page.keyboard.press(key)
+        said(page, "Stopped: the compiler was ended, and a fresh one takes its place. Version 1 goes on running")
+        page.locator(".ed-work").wait_for(state="hidden")
+        assert focused(page, "tagName") == "TEXTAREA"
+    page.fill(".ed-area", TEXT.replace("DROP", "PASS"))
+    page.keyboard.press("Control+Enter")
+    said(page, "Version 2 runs,")
 
 
 def test_it_is_accessible_and_nothing_spills(bench: Bench) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import until
 
 import labkit as lk
 from labkit.compile import client
@@ -54,6 +55,7 @@ def editor(lab: lk.Lab) -> Iterator[ProgramEditor]:
 def say(editor: ProgramEditor, what: str, **values: Any) -> dict[str, Any]:
     """What the browser says, and the state after it."""
     editor._heard(editor, {"type": what, **values}, [])
+    until(lambda: editor._work.idle, "the editor's work")
     state: dict[str, Any] = editor.state
     return state
 

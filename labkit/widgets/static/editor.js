@@ -5,6 +5,7 @@ const CHECK_MS = 700;
 const LOOK_MS = 1000;
 const PATIENCE_MS = 40_000; // the compiler is ended after 30 s
 const NO_ANSWER = "No answer: the notebook's kernel is busy or gone. The text is still here: copy it, or run the cell again.";
+const STOP_MS = 500; // most compilations are done by then, and need no button to stop them
 const SILENT_MS = { first: 3000, later: 8000 }; // a saved page has no kernel behind it: the first answer is waited for less
 const SILENT = "No answer from the notebook's kernel: it was restarted, or is busy. Run this notebook's cells again to go on; the text is kept.";
 const MAC = /Mac|iP(?:hone|ad)/.test(navigator.platform);
@@ -43,10 +44,12 @@ function render({ model, el }) {
     waiting = setTimeout(() => {
       asked = null;
       queued = false;
+      work.show({});
       parts.run.removeAttribute("aria-busy");
       said.show(model.get("state").found, NO_ANSWER);
     }, PATIENCE_MS);
     if (words) said.show({}, words);
+    work.ask();
     setAttribute(parts.run, "aria-busy", "true");
     say({ type, text: asked, view, request });
   }
@@ -63,9 +66,16 @@ function render({ model, el }) {
     setShown(parts.note, true);
   }
 
+  const work = makeWork(parts.work, () => {
+    queued = false;
+    say({ type: "stop" });
+  });
+  parts.root.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && work.stop()) event.stopPropagation();
+  });
   const code = makeCode(parts.code, {
     ids: parts.ids,
-    key: (name) => (name === "run" ? run() : keepNow()),
+    key: (name) => ({ run, keep: keepNow, stop: work.stop })[name](),
     changed() {
       remark();
       keep();
@@ -131,6 +141,7 @@ function render({ model, el }) {
       last = JSON.stringify(state.found);
     }
     remark();
+    work.show(asked !== null && !answer && !state.working ? null : state);
     if (answer) settled();
     setText(parts.note, state.note);
     setShown(parts.note, Boolean(state.note));
@@ -191,7 +202,7 @@ function render({ model, el }) {
   const sight = new IntersectionObserver(([entry]) => (seen = entry.isIntersecting));
   sight.observe(parts.root);
   const look = () => {
-    if (!seen || document.visibilityState !== "visible" || asked !== null || dead()) return;
+    if (!seen || document.visibilityState !== "visible" || dead()) return;
     unanswered ||= setTimeout(() => hush(true), heard ? SILENT_MS.later : SILENT_MS.first);
     say({ type: "look" });
   };
@@ -206,33 +217,12 @@ function render({ model, el }) {
     for (const [name, work] of listeners) model.off(name, work);
     sight.disconnect();
     clearInterval(clock);
+    work.show({});
     clearTimeout(waiting);
     clearTimeout(unanswered);
     keep.cancel();
     check.cancel();
   };
-}
-
-/** What a screen reader hears: the outcome, and the first thing to look at. */
-function statusOf({ headline, remarks }) {
-  const first = remarks[0];
-  if (!first) return headline;
-  return `${headline} ${first.line ? `Line ${first.line}: ` : ""}${first.meaning || first.said}`;
-}
-
-/** Calls `work` after a rest of `wait_ms`. */
-function later(work, wait_ms) {
-  let timer = 0;
-  const call = () => {
-    clearTimeout(timer);
-    timer = setTimeout(work, wait_ms);
-  };
-  call.cancel = () => clearTimeout(timer);
-  call.now = () => {
-    clearTimeout(timer);
-    work();
-  };
-  return call;
 }
 
 function makeParts(el) {
@@ -251,6 +241,7 @@ function makeParts(el) {
     versions: html("section", { class: "ed-history", "aria-label": "Versions that ran" }),
     notice: html("p", { class: "xdp-notice", role: "status" }),
     note: html("p", { class: "ed-note", role: "status" }),
+    work: html("div", { class: "ed-note ed-work", hidden: true }),
     status: html("p", { class: "xdp-hidden", role: "status" }),
     path: html("input", { ...OWN_KEYS, type: "text", class: "ed-path", "aria-label": "File to save the text in", placeholder: "mine.c" }),
     save: button("Save", "ed-small"),
@@ -258,7 +249,7 @@ function makeParts(el) {
   const keys = html(
     "p",
     { class: "xdp-notes ed-hint", id: parts.ids.hint },
-    `${MAC ? "Cmd" : "Ctrl"}+Enter compiles and runs. Tab indents; Esc, then Tab, leaves the text.`,
+    `${MAC ? "Cmd" : "Ctrl"}+Enter compiles and runs, Esc stops a compilation. Tab indents; Esc, then Tab, leaves the text.`,
   );
   parts.choice = html("label", { class: "ed-choice" }, "Function", parts.functions);
   parts.root = html(
@@ -282,6 +273,7 @@ function makeParts(el) {
       ),
       parts.notice,
       parts.note,
+      parts.work,
       parts.code,
       html("div", { class: "ed-foot" }, keys, html("span", { class: "ed-saving" }, "Save as", parts.path, parts.save)),
       parts.said,

@@ -138,7 +138,10 @@ function makeCode(box, { changed, key, ids }) {
     const command = event.ctrlKey || event.metaKey;
     event.stopPropagation();
     if (event.isComposing) return;
-    if (event.key === "Escape") leaving = true;
+    if (event.key === "Escape") {
+      key("stop");
+      leaving = true;
+    }
     else if (event.key === "Tab" && !command && !event.altKey && !leaving && !area.readOnly) {
       event.preventDefault();
       indent(event.shiftKey);

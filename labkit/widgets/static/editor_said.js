@@ -97,3 +97,10 @@ function mapTable(fates) {
   );
   return table("What became of the maps", ["map", "its contents", "why"], rows);
 }
+
+/** What a screen reader hears: the outcome, and the first thing to look at. */
+function statusOf({ headline, remarks }) {
+  const first = remarks[0];
+  if (!first) return headline;
+  return `${headline} ${first.line ? `Line ${first.line}: ` : ""}${first.meaning || first.said}`;
+}
