@@ -30,7 +30,7 @@ _GONE = (
     "make the lab again (run the cell that calls lk.Lab(…))"
 )
 # Names people know (ethtool -K) beside the kernel's own for the same switch.
-_FEATURE_NAMES = {
+FEATURE_NAMES = {
     "gro": ("rx-gro",),
     "tx-checksum": ("tx-checksum-ip-generic", "tx-checksum-sctp"),
     "tx-vlan": ("tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"),
@@ -135,13 +135,13 @@ class Interface:
 
     def _feature_names(self, name: str) -> tuple[str, ...]:
         """The kernel's names for the switch ``name``."""
-        if isinstance(name, str) and (name in _FEATURE_NAMES or name in self.features()):
-            return _FEATURE_NAMES.get(name, (name,))
+        if isinstance(name, str) and (name in FEATURE_NAMES or name in self.features()):
+            return FEATURE_NAMES.get(name, (name,))
         raise TopologyError(
             f"{self.where} has no feature {name!r}.",
             tried="to switch an offload",
             on=self.where,
-            remedy="use one of " + ", ".join((*_FEATURE_NAMES, "or a name of interface.features()")),
+            remedy="use one of " + ", ".join((*FEATURE_NAMES, "or a name of interface.features()")),
         )
 
     def xdp(self) -> AttachedProgram | None:

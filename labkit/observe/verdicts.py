@@ -17,7 +17,8 @@ class Tally:
 
     ``mode`` is "native", "generic", "both" at once, "devmap" or "cpumap" for a program in a map's slot, or "tc" for one
     that isn't XDP's; ``counts`` by the name of the verdict; ``generic`` the places of mode "both" where it ran in
-    generic mode, ``native`` those where it ran in native mode.
+    generic mode, ``native`` those where it ran in native mode. ``cpus`` are the same counts for each CPU by
+    verdict, where the program's map keeps them apart and is still open: their sums are ``counts``.
     """
 
     program: str
@@ -26,6 +27,7 @@ class Tally:
     counts: Mapping[str, int]
     generic: tuple[str, ...] = ()
     native: tuple[str, ...] = ()
+    cpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def generic_places(self) -> tuple[str, ...]:
@@ -46,6 +48,7 @@ class _Stretch:
     program: Program
     mode: str
     begin: Mapping[str, int]
+    cpus_begin: Mapping[str, list[int]]
     places: dict[str, set[str]] = field(default_factory=dict)  # and in which modes
     links: list[Link] = field(default_factory=list)
     end: Mapping[str, int] | None = None
@@ -66,14 +69,28 @@ class _Stretch:
             self.links.append(link)
 
     def tally(self) -> Tally:
-        now = self.end if self.end is not None else self.program.verdicts() or self.begin
-        counts = {verdict: count - self.begin[verdict] for verdict, count in now.items()}
+        cpus = self._cpus()
+        if cpus:
+            counts = {verdict: sum(each) for verdict, each in cpus.items()}
+        else:
+            now = self.end if self.end is not None else self.program.verdicts() or self.begin
+            counts = {verdict: count - self.begin[verdict] for verdict, count in now.items()}
         generic, native = (
             tuple(where for where, modes in self.places.items() if mode in modes) for mode in ("generic", "native")
         )
         if generic and native:
-            return Tally(self.program.name, tuple(self.places), "both", counts, generic, native)
-        return Tally(self.program.name, tuple(self.places), self.mode, counts)
+            return Tally(self.program.name, tuple(self.places), "both", counts, generic, native, cpus)
+        return Tally(self.program.name, tuple(self.places), self.mode, counts, cpus=cpus)
+
+    def _cpus(self) -> dict[str, tuple[int, ...]]:
+        """What each CPU counted in a stretch that goes on; empty where that isn't known."""
+        if self.end is not None or not self.cpus_begin:
+            return {}
+        found = self.program.verdicts_by_cpu()
+        return {
+            verdict: tuple(now - then for now, then in zip(each, self.cpus_begin[verdict], strict=True))
+            for verdict, each in found.items()
+        }
 
 
 class VerdictBook:
@@ -89,14 +106,15 @@ class VerdictBook:
 
     def prepare(self, program: Program, mode: str) -> None:
         """Note that ``program`` is about to run in ``mode``: what its map holds now was counted before."""
-        counts, now = program.maps.get("verdicts"), program.verdicts()
+        counts, cpus = program.maps.get("verdicts"), program.verdicts_by_cpu()
+        now = {verdict: sum(each) for verdict, each in cpus.items()} or program.verdicts()
         if counts is None or now is None:
             return
         last = self._latest(counts.id)
         if last is None or (last.mode != mode and not last.runs_in_another_mode(mode)):
             if last is not None:
                 last.end = now
-            self._stretches.append(_Stretch(counts.id, program, mode, now))
+            self._stretches.append(_Stretch(counts.id, program, mode, now, cpus))
 
     def attached(self, link: Link) -> None:
         """Note that a prepared program runs at the link's interface."""

@@ -5,7 +5,6 @@ Pure: no kernel, no clock, no comm.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,18 +12,17 @@ from typing import Any
 from labkit.observe.ledger import Ledger, Row
 from labkit.observe.sample import InterfaceCounters, Sample
 from labkit.topology import Topology
+from labkit.widgets.badge import Badge, stretches_of, verdicts_at
+from labkit.widgets.cpus import by_cpu
 from labkit.widgets.statistics import moved
 
-__all__ = ["Badge", "Reading", "Shown", "build_frame", "describe_topology"]
+__all__ = ["Badge", "Reading", "Shown", "build_frame", "describe_topology", "verdicts_at"]
 
 _MOST_SERIES = 6
 _MOST_EVENTS = 8
 _NOTES = ("Checksum and VLAN offloads off on senders.", "IPv6 off.", "Neighbours fixed.")
 # Losses that a program decided on: its badge tells them, so the picture marks the others only.
 _OWN_VERDICTS = {"XDP_DROP", "XDP_ABORTED", "unknown verdict", "XDP drop (driver)"}
-# What the driver counts of a program that counts nothing itself: veth_rq_stats_desc in
-# drivers/net/veth.c.
-_DRIVER_VERDICTS = {"DROP": "xdp_drops", "REDIRECT": "xdp_redirect", "TX": "xdp_tx"}
 
 
 @dataclass(frozen=True)
@@ -36,31 +34,13 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Badge:
-    """A program at an interface, as it is drawn."""
-
-    host: str
-    interface: str
-    name: str
-    mode: str
-    id: int
-    tag: str
-    note: str = ""
-
-    @property
-    def where(self) -> str:
-        """``server eth0``."""
-        return f"{self.host} {self.interface}"
-
-
-@dataclass(frozen=True)
 class Shown:
     """What a tick shows besides counters.
 
     ``state`` idle, running or stopped (the panel adds replaced and closed); ``elapsed_s`` of the
     present traffic; ``hosts`` up to two lines a host; ``events`` (seconds, level, text);
     ``error`` (text, remedy) or None; ``epoch`` grows with every reset; ``statistics`` whether the
-    statistics that changed are looked at.
+    statistics that changed are looked at; ``offloads`` of each interface, in words.
     """
 
     state: str = "idle"
@@ -71,6 +51,7 @@ class Shown:
     error: tuple[str, str] | None = None
     epoch: int = 0
     statistics: bool = False
+    offloads: Mapping[str, str] = field(default_factory=dict)
 
 
 def describe_topology(topology: Topology, name: str) -> dict[str, Any]:
@@ -123,7 +104,10 @@ def build_frame(
             for link in topology.links
         ],
         "losses": _losses(topology, present.ledger, rates),
-        "interfaces": [_interface(each, where, rates) for where, each in present.sample.interfaces.items()],
+        "interfaces": [
+            _interface(each, where, rates, shown.offloads.get(where, ""))
+            for where, each in present.sample.interfaces.items()
+        ],
         "programs": [_program(badge, present.sample, past, baseline, rates) for badge in shown.badges],
         "hosts": {host: list(lines) for host, lines in shown.hosts.items()},
         "series": _series(present.ledger, rates),
@@ -132,6 +116,7 @@ def build_frame(
             {"t_s": round(t, 1), "level": level, "text": text} for t, level, text in shown.events[-_MOST_EVENTS:]
         ],
         "moved": moved(present.sample, past.sample if past else None, baseline) if shown.statistics else [],
+        "cpus": by_cpu(present.sample, past.sample if past else None, baseline) if shown.statistics else [],
         "error": None if shown.error is None else {"text": shown.error[0], "remedy": shown.error[1]},
     }
 
@@ -172,7 +157,7 @@ class _Rates:
         return self._past is not None and self._past.ledger.sent == self._present.ledger.sent
 
 
-def _interface(counters: InterfaceCounters, where: str, rates: _Rates) -> dict[str, Any]:
+def _interface(counters: InterfaceCounters, where: str, rates: _Rates, offloads: str) -> dict[str, Any]:
     return {
         "host": counters.host,
         "interface": where.partition(" ")[2],
@@ -182,6 +167,7 @@ def _interface(counters: InterfaceCounters, where: str, rates: _Rates) -> dict[s
         "mode": counters.mode,
         "rx_pps": rates.received(where),
         "tx_pps": rates.left(where),
+        "offloads": offloads,
     }
 
 
@@ -212,7 +198,7 @@ def _place(topology: Topology, where: str) -> dict[str, Any] | None:
 
 
 def _program(badge: Badge, sample: Sample, past: Reading | None, baseline: Sample, rates: _Rates) -> dict[str, Any]:
-    own = _stretches(badge, sample)
+    own = stretches_of(badge, sample)
     now = verdicts_at(badge, sample, own)
     zero = verdicts_at(badge, baseline, own)
     before = verdicts_at(badge, past.sample, own) if past is not None else now
@@ -229,32 +215,6 @@ def _program(badge: Badge, sample: Sample, past: Reading | None, baseline: Sampl
             name: rates.of(count, before.get(name, 0)) for name, count in now.items() if count > before.get(name, 0)
         },
     }
-
-
-def _stretches(badge: Badge, sample: Sample) -> tuple[int, ...]:
-    """Numbers of the stretches in which the badge's program counted at its interface: a change of mode begins another."""
-    return tuple(n for n, t in sample.verdicts.items() if badge.where in t.places and t.program == badge.name)
-
-
-def verdicts_at(badge: Badge, sample: Sample, stretches: Sequence[int] | None = None) -> dict[str, int]:
-    """Verdict → packets there: the program's own count in ``stretches`` (all of its own), else what the driver can tell.
-
-    Give the same stretches for samples that are to be compared: in an earlier one they may not have begun.
-    """
-    own = _stretches(badge, sample) if stretches is None else stretches
-    if not own:
-        counters = sample.interfaces.get(badge.where)
-        return _driver_verdicts(counters) if counters is not None and badge.mode == "native" else {}
-    total: Counter[str] = Counter()
-    for number in own:
-        if number in sample.verdicts:
-            total.update(sample.verdicts[number].counts)
-    return {name.removeprefix("XDP_"): count for name, count in total.items()}
-
-
-def _driver_verdicts(counters: InterfaceCounters) -> dict[str, int]:
-    found = {verdict: counters.queues(f"rx {name}") for verdict, name in _DRIVER_VERDICTS.items()}
-    return {"PASS": max(0, counters.queues("rx xdp_packets") - sum(found.values())), **found}
 
 
 def _series(ledger: Ledger, rates: _Rates) -> list[dict[str, Any]]:

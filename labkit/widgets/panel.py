@@ -24,6 +24,7 @@ from labkit.widgets.picture import still_picture
 from labkit.widgets.readings import Readings
 from labkit.widgets.still import Still
 from labkit.widgets.ticker import Ticker
+from labkit.widgets.words import sentence
 
 __all__ = ["LivePanel"]
 
@@ -183,6 +184,7 @@ class LivePanel(anywidget.AnyWidget):
             error=self._problem,
             epoch=self._epoch,
             statistics=self._statistics,
+            offloads=self.controller.offloads.at_interfaces(),
         )
 
     def _failed(self, error: Exception, *, in_tick: bool = True) -> None:
@@ -194,7 +196,7 @@ class LivePanel(anywidget.AnyWidget):
             self.errors.append(error)
         self._tick_failed = in_tick
         if isinstance(error, LabError):
-            self._problem = (error.message, _sentence(error.remedy))
+            self._problem = (error.message, sentence(error.remedy))
         else:
             words = f"{type(error).__name__}: {error}"
             self._problem = (
@@ -294,11 +296,3 @@ def _lab_closed(lab: Lab | None) -> None:
     panel = _panels.get(lab.name) if lab is not None else None
     if panel is not None and panel.lab is lab:
         panel._end("closed")
-
-
-def _sentence(words: str) -> str:
-    """A remedy as a sentence of its own: "close it first" → "Close it first."."""
-    words = words.strip()
-    if not words:
-        return ""
-    return words[0].upper() + words[1:] + ("" if words[-1] in ".!?…" else ".")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -104,6 +105,39 @@ def test_statistics_come_while_somebody_looks_at_them(lab: Lab) -> None:
     generate(lab["client"]["eth0"], udp(lab["client"], lab["server"]), 101)
     panel.refresh()
     assert panel.frame["moved"] == []
+    assert not panel.errors
+
+
+def test_each_cpu_has_its_part_of_the_verdicts(lab: Lab) -> None:
+    program = load(lab, "drop_all")
+    program.attach(lab["server"]["eth0"])
+    panel = LivePanel(lab)
+    say(panel, "show", statistics=True)
+    cpus = sorted(os.sched_getaffinity(0))
+    first, second = cpus[0], cpus[-1]
+
+    def send(packets: int, cpu: int) -> None:
+        """From one CPU: a veth's NAPI runs on the CPU that sent."""
+        os.sched_setaffinity(0, {cpu})
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+                for _ in range(packets):
+                    out.sendto(b"x" * 18, (lab["server"].ip, 9))
+        finally:
+            os.sched_setaffinity(0, set(cpus))
+
+    lab["client"].run(lambda: send(1_009, first))
+    lab["client"].run(lambda: send(502, second))
+    until(lambda: panel.refresh() or sum(one["packets"] for one in panel.frame["cpus"]) == 1_511)
+    assert sum(program.verdicts_by_cpu()["XDP_DROP"]) == 1_511
+    assert (
+        sum(one["by"] for one in panel.frame["moved"] if one["name"].endswith("_xdp_drops")) == 1_511
+    )  # the driver's count
+    assert all(one["verdicts"] == {"DROP": one["packets"]} for one in panel.frame["cpus"])
+    lab.reset()
+    panel.refresh()
+    assert panel.frame["cpus"] == []
+    say(panel, "show", statistics=False)
     assert not panel.errors
 
 

@@ -45,7 +45,7 @@ function placeInWords(key, topology, frame) {
   if (kind === "interface") {
     const end = (frame.interfaces ?? []).find((each) => each.host === host && each.interface === name);
     if (!end) return `${host} ${name}`;
-    const offloads = end.offloads ? [`offloads on: ${end.offloads.join(", ") || "none of the lab's switches"}`] : [];
+    const offloads = end.offloads ? [end.offloads] : [];
     const rates = `in ${formatRate(end.rx_pps)}, out ${formatRate(end.tx_pps)}`;
     return [`${host} ${endInWords(end)}`, `joined to ${end.peer}`, rates, ...offloads].join(" · ");
   }

@@ -1,6 +1,6 @@
 // The statistics of the interfaces, only what changed: asked for, and sent, while somebody looks.
 
-/** Draws into `box`; `ask(open)` is told when it is opened or closed. Returns {update(rows)}. */
+/** Draws into `box`; `ask(open)` is told when it is opened or closed. Returns {update(rows, rows of CPUs)}. */
 function makeStatistics(box, ask) {
   const head = html(
     "tr",
@@ -13,12 +13,14 @@ function makeStatistics(box, ask) {
   const empty = html("p", { class: "xdp-notes" }, "No counter has moved since the reset.");
   const table = html("table", { class: "xdp-ledger xdp-moved" }, html("thead", {}, head), body);
   const queues = makeQueues();
+  const cpus = makeCpus();
   const details = html(
     "details",
     { class: "xdp-statistics" },
     html("summary", { ...OWN_KEYS }, "Statistics of the interfaces, only what changed"),
     html("div", { class: "xdp-wide", tabindex: 0, role: "group", "aria-label": "Table of the statistics" }, table),
     queues.node,
+    cpus.node,
     empty,
   );
   box.append(details);
@@ -36,9 +38,10 @@ function makeStatistics(box, ask) {
     return row;
   }
 
-  function update(moved) {
+  function update(moved, ran) {
     if (!details.open) return;
     queues.update(moved ?? []);
+    cpus.update(ran ?? []);
     const seen = new Set();
     for (const one of moved ?? []) {
       const key = `${one.where}\n${one.of}\n${one.name}`;
