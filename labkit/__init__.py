@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from labkit import buffers, hints, lesson, widgets, xsk
     from labkit.analysis import analyse
+    from labkit.analysis.listing import listing
     from labkit.compile import compile_source as compile
     from labkit.doctor import doctor
     from labkit.errors import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         VerifierError,
         XskError,
     )
+    from labkit.follow import Trace, explain
     from labkit.host import Host
     from labkit.interface import Interface
     from labkit.lab import Event, Lab
@@ -109,6 +111,7 @@ __all__ = [
     "TcpReport",
     "Topology",
     "TopologyError",
+    "Trace",
     "TrafficError",
     "TrafficReport",
     "UdpSink",
@@ -123,6 +126,7 @@ __all__ = [
     "compile",
     "doctor",
     "draw",
+    "explain",
     "fragments",
     "generate",
     "hint",
@@ -130,6 +134,7 @@ __all__ = [
     "icmp",
     "lesson",
     "life",
+    "listing",
     "ping",
     "predict",
     "progress",
@@ -154,10 +159,12 @@ _HOMES = {
     name: home
     for home, names in {
         "labkit.analysis": "analyse",
+        "labkit.analysis.listing": "listing",
         "labkit.errors": (
             "AnalysisError AttachError CaptureError CompileError FeatureError HintError LabError LessonError MapError "
             "PrivilegeError StateError TopologyError TrafficError VerifierError XskError"
         ),
+        "labkit.follow": "Trace explain",
         "labkit.host": "Host",
         "labkit.interface": "Interface",
         "labkit.lab": "Event Lab",

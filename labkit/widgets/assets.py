@@ -9,14 +9,23 @@ from importlib.resources import files
 from labkit.lesson.frame_map_style import FRAME_MAP_CSS as _DRAWN
 
 __all__ = [
+    "BYTECODE_CSS",
+    "BYTECODE_ESM",
+    "BYTECODE_PARTS",
     "CSS",
     "EDITOR_CSS",
     "EDITOR_ESM",
     "EDITOR_PARTS",
     "ESM",
+    "FRAME_INSPECTOR_CSS",
+    "FRAME_INSPECTOR_ESM",
+    "FRAME_INSPECTOR_PARTS",
     "FRAME_MAP_CSS",
     "FRAME_MAP_ESM",
     "FRAME_MAP_PARTS",
+    "MAP_BROWSER_CSS",
+    "MAP_BROWSER_ESM",
+    "MAP_BROWSER_PARTS",
     "PAGE_MAP_CSS",
     "PAGE_MAP_ESM",
     "PAGE_MAP_PARTS",
@@ -26,17 +35,41 @@ __all__ = [
     "RINGS_CSS",
     "RINGS_ESM",
     "RINGS_PARTS",
+    "RING_MODEL_CSS",
+    "RING_MODEL_ESM",
+    "RING_MODEL_PARTS",
 ]
 
 PARTS = (
-    *("format", "dom", "layout", "flow", "detail", "topology", "chart", "ledger"),
-    *("statistics", "controls", "export", "panel"),
+    *("format", "dom", "layout", "layout_narrow", "flow", "detail", "topology", "chart", "ledger"),
+    *("cpus", "statistics", "controls", "export", "panel_parts", "panel"),
 )
 FRAME_MAP_PARTS = ("format", "dom", "controls", "frame_map_bytes", "frame_map")
-EDITOR_PARTS = ("dom", "format", "editor_code", "editor_said", "editor_versions", "editor")
+FRAME_INSPECTOR_PARTS = (
+    *(
+        "format",
+        "dom",
+        "controls",
+        "live",
+        "editor_code",
+        "frame_map_bytes",
+        "frame_inspector_bytes",
+        "frame_inspector",
+    ),
+)
+BYTECODE_PARTS = ("format", "dom", "controls", "editor_code", "bytecode_arrows", "bytecode")
+EDITOR_PARTS = ("dom", "format", "editor_code", "editor_said", "editor_work", "editor_versions", "editor")
 
 PAGE_MAP_PARTS = ("format", "dom", "controls", "live", "page_map_art", "page_map")
+MAP_BROWSER_PARTS = (
+    *("format", "dom", "controls", "live"),
+    *("map_browser_table", "map_browser_form", "map_browser"),
+)
 RINGS_PARTS = ("format", "dom", "controls", "live", "rings_art", "rings")
+RING_MODEL_PARTS = (
+    *("format", "dom", "controls", "chart", "ledger", "live"),
+    *("ring_model_way", "ring_model_plots", "ring_model"),
+)
 
 
 def _read(name: str) -> str:
@@ -56,8 +89,20 @@ FRAME_MAP_CSS: str = "\n".join((CSS, _DRAWN, _read("frame_map.css")))
 EDITOR_ESM: str = "\n".join(_read(f"{part}.js") for part in EDITOR_PARTS)
 EDITOR_CSS: str = "\n".join((CSS, _read("editor.css")))
 
+BYTECODE_ESM: str = "\n".join(_read(f"{part}.js") for part in BYTECODE_PARTS)
+BYTECODE_CSS: str = "\n".join((EDITOR_CSS, _read("bytecode.css")))
+
 RINGS_ESM: str = "\n".join(_read(f"{part}.js") for part in RINGS_PARTS)
 RINGS_CSS: str = "\n".join((CSS, _read("rings.css")))
 
 PAGE_MAP_ESM: str = "\n".join(_read(f"{part}.js") for part in PAGE_MAP_PARTS)
 PAGE_MAP_CSS: str = "\n".join((CSS, _read("page_map.css")))
+
+FRAME_INSPECTOR_ESM: str = "\n".join(_read(f"{part}.js") for part in FRAME_INSPECTOR_PARTS)
+FRAME_INSPECTOR_CSS: str = "\n".join((CSS, _read("frame_inspector.css")))
+
+MAP_BROWSER_ESM: str = "\n".join(_read(f"{part}.js") for part in MAP_BROWSER_PARTS)
+MAP_BROWSER_CSS: str = "\n".join((CSS, _read("map_browser.css")))
+
+RING_MODEL_ESM: str = "\n".join(_read(f"{part}.js") for part in RING_MODEL_PARTS)
+RING_MODEL_CSS: str = "\n".join((CSS, _read("ring_model.css")))

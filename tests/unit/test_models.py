@@ -77,6 +77,16 @@ def test_memory_is_used_up_where_nobody_tells_and_nowhere_else() -> None:
     assert [scheme for scheme, out in ended.items() if out] == [Scheme.NOBODY]
 
 
+def test_the_moments_see_the_cpu_asleep_and_a_sleep_at_the_end_counts() -> None:
+    outcome = run(Knobs(offered_pps=1_000))
+    assert outcome.idle > 0.99
+    assert len(outcome.history) == 400
+    half = run(Knobs(offered_pps=6e6, rx_usecs=25))
+    asleep = [moment.asleep for moment in half.history if moment.at_us * 1e-6 >= half.seconds / 4]
+    assert sum(asleep) / len(asleep) == pytest.approx(half.idle, abs=0.1)
+    assert 0.2 < half.idle < 0.8
+
+
 @pytest.mark.parametrize("wrong", [{"warm_up": 1}, {"warm_up": "x"}, {"microseconds": 0}])
 def test_wrong_times_are_refused(wrong) -> None:
     with pytest.raises(ModelError):

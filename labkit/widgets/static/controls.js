@@ -82,7 +82,7 @@ function makeRange(control, send) {
   );
   let touched = -Infinity;
   const show = (value, text) => {
-    const words = text ?? formatControl(control, value);
+    const words = text ?? control.words?.[input.value] ?? formatControl(control, value);
     setText(output, words);
     setAttribute(input, "aria-valuetext", words);
     setAttribute(input, "style", `--at:${((100 * input.value) / scale.steps).toFixed(1)}%`);
@@ -105,8 +105,12 @@ function makeRange(control, send) {
   };
 }
 
-/** Slider positions 0…steps to values; with an `end`, the last position means "no limit" (null). */
-function makeScale({ min, max, step = 1, scale, end }) {
+/** Slider positions 0…steps to values; with an `end`, the last position means "no limit" (null); or `values` one by one. */
+function makeScale({ min, max, step = 1, scale, end, values }) {
+  if (values) {
+    const closer = (wanted) => (best, each, i) => (Math.abs(each - wanted) < Math.abs(values[best] - wanted) ? i : best);
+    return { steps: values.length - 1, value: (position) => values[position], position: (value) => values.reduce(closer(value), 0) };
+  }
   const log = scale === "log";
   const steps = log ? STEPS : Math.round((max - min) / step);
   const last = end === undefined ? steps : steps + Math.ceil(steps / 24);

@@ -1,7 +1,7 @@
 // The ledger as a table: what became of every packet. It is also the picture's equal in words.
 
 /** Draws into `box`; returns {update(ledger)}. */
-function makeLedger(box) {
+function makeLedger(box, words = "Ledger: every packet since reset") {
   const bar = html("div", { class: "xdp-bar", "aria-hidden": "true" });
   const head = html(
     "tr",
@@ -17,7 +17,7 @@ function makeLedger(box) {
   const table = html(
     "table",
     { class: "xdp-ledger" },
-    html("caption", {}, "Ledger: every packet since reset"),
+    html("caption", {}, words),
     html("thead", {}, head),
     body,
     foot,
