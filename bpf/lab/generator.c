@@ -11,7 +11,11 @@
 #include <uapi/linux/in.h>
 #include <uapi/linux/udp.h>
 #include <uapi/linux/tcp.h>
-#include "lab/flows.h"
+
+struct flow_config {
+	u32 flows;	/* how many source ports to go round */
+	u32 base;	/* the first of them */
+};
 
 #define RESTORED 64	/* bytes; the same number is in labkit/traffic/generator.py */
 
@@ -42,6 +46,8 @@ struct metadata {
 BPF_DEVMAP(out, 1);
 BPF_ARRAY(wanted, struct headers, 1);
 BPF_ARRAY(metadata, struct metadata, 1);
+BPF_ARRAY(flow_config, struct flow_config, 1);
+BPF_PERCPU_ARRAY(flow_count, u64, 1);
 
 /*
  * The beginning of the frame as it should be. Pages are recycled as they come
@@ -103,11 +109,58 @@ int generate_meta(struct xdp_md *ctx)
 	return out.redirect_map(0, 0);
 }
 
-/* The same with the source port going round. */
+/* RFC 1624, equation 3: the checksum after one 16-bit word went from old to new. */
+static __always_inline u16 checksum_after(u16 check, u16 old, u16 new)
+{
+	u32 sum = (u16)~check + (u16)~old + new;
+
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~sum;
+}
+
+/*
+ * The same with the source port of UDP or TCP going round, and the checksum
+ * with it. IPv4 without options; anything else is sent as it is.
+ */
 static __always_inline int send_flows(struct xdp_md *ctx)
 {
+	void *data, *data_end;
+	struct flow_config *config;
+	struct ethhdr *eth;
+	struct iphdr *ip;
+	u16 *ports, *check, port;
+	u64 *count;
+	u32 zero = 0;
+
 	restore(ctx);
-	next_flow((void *)(long)ctx->data, (void *)(long)ctx->data_end);
+	data = (void *)(long)ctx->data;
+	data_end = (void *)(long)ctx->data_end;
+	eth = data;
+	ip = (void *)(eth + 1);
+	ports = (void *)(ip + 1);
+	config = flow_config.lookup(&zero);
+	count = flow_count.lookup(&zero);
+	if (!config || !config->flows || !count)
+		goto send;
+	if ((void *)(ip + 1) + sizeof(struct udphdr) > data_end)
+		goto send;
+	if (eth->h_proto != htons(ETH_P_IP) || ip->ihl != 5)
+		goto send;
+	if (ip->frag_off & htons(0x1fff))	/* a later fragment has no ports */
+		goto send;
+	if (ip->protocol == IPPROTO_UDP)
+		check = &((struct udphdr *)ports)->check;
+	else if (ip->protocol == IPPROTO_TCP && (void *)ports + sizeof(struct tcphdr) <= data_end)
+		check = &((struct tcphdr *)ports)->check;
+	else
+		goto send;
+	port = htons(config->base + *count % config->flows);
+	*count += 1;
+	if (ip->protocol == IPPROTO_TCP || *check)	/* UDP: 0 means "no checksum" */
+		*check = checksum_after(*check, *ports, port);
+	*ports = port;
+send:
 	return out.redirect_map(0, 0);
 }
 

@@ -225,13 +225,10 @@ def raw_tracepoint_open(name: str, prog_fd: int) -> int:
 
 @dataclass(frozen=True)
 class TestRun:
-    """What BPF_PROG_TEST_RUN answered: the program's return value, the mean time of a run in ns, and the context that was
-    given, as the last run left it.
-    """
+    """What BPF_PROG_TEST_RUN answered: the program's return value and the mean time of a run in ns."""
 
     retval: int
     duration_ns: int
-    context: bytes = b""
 
 
 def prog_test_run(
@@ -252,14 +249,12 @@ def prog_test_run(
     """
     held = _held(metadata + data)
     described = _held(_context(len(metadata), len(data)) if metadata else context)
-    after = ctypes.create_string_buffer(max(1, len(context)))
     packed = struct.pack("=IIIIQQ", prog_fd, 0, len(metadata + data), 0, _address(held), 0)
-    packed += struct.pack("=IIII", repeat, 0, len(described or b""), len(context))
-    packed += struct.pack("=QQIII4x", _address(described), _address(after) if context else 0, flags, 0, batch)
+    packed += struct.pack("=IIIIQQIII4x", repeat, 0, len(described or b""), 0, _address(described), 0, flags, 0, batch)
     attr = ctypes.create_string_buffer(packed, len(packed))
     system_call(BpfCmd.PROG_TEST_RUN, attr)
     (retval,), (duration,) = struct.unpack_from("=I", attr.raw, 4), struct.unpack_from("=I", attr.raw, 36)
-    return TestRun(retval, duration, after.raw[: len(context)])
+    return TestRun(retval, duration)
 
 
 def _context(metadata_bytes: int, frame_bytes: int) -> bytes:

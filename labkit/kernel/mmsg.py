@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 
-__all__ = ["LONGEST_DATAGRAM", "DatagramBatch", "FrameBatch"]
+__all__ = ["LONGEST_DATAGRAM", "DatagramBatch", "FrameBatch", "FrameRound"]
 
 LONGEST_DATAGRAM = 65535  # bytes; the total length field of IPv4, RFC 791
 _libc = ctypes.CDLL(None, use_errno=True)
+_ROUND = 256  # messages of a system call, about
 _MSG_PEEK, _MSG_TRUNC, _MSG_DONTWAIT = 0x02, 0x20, 0x40  # include/linux/socket.h
 
 
@@ -99,6 +101,43 @@ class FrameBatch:
                 break
             sent += now
         return sent
+
+
+class FrameRound:
+    """Frames that are sent in turn, over and over. Not for several threads at once."""
+
+    def __init__(self, frames: Sequence[bytes]) -> None:
+        self._buffers = [ctypes.create_string_buffer(frame, len(frame)) for frame in frames]
+        self._pieces = (_IoVec * len(frames))(*(_IoVec(ctypes.addressof(held), len(held)) for held in self._buffers))
+        times = max(1, _ROUND // len(frames))
+        self._headers = (_MMsgHdr * (times * len(frames)))()
+        for number, message in enumerate(self._headers):
+            message.header.vector = ctypes.pointer(self._pieces[number % len(frames)])
+            message.header.vector_length = 1
+        self._next = 0
+
+    def send(self, out: socket.socket, packets: int) -> tuple[int, int]:
+        """Send so many: (how many the interface had, the errno that ended it before, else 0).
+
+        A frame that met a full ring was the interface's, which has counted it as dropped. After the first of a call
+        sendmmsg ends with such a frame and doesn't say so; whether it was more than that the socket's own error tells.
+        """
+        left = packets
+        while left:
+            first = ctypes.byref(self._headers, self._next * ctypes.sizeof(_MMsgHdr))
+            asked = min(left, len(self._headers) - self._next)
+            had = _libc.sendmmsg(out.fileno(), first, asked, 0)
+            number = ctypes.get_errno() if had < 0 else 0
+            if number == errno.EINTR:
+                continue
+            if 0 <= had < asked:
+                number = out.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            had = max(had, 0) + (had < asked and number in (0, errno.ENOBUFS))
+            self._next = (self._next + had) % len(self._headers)
+            left -= had
+            if number not in (0, errno.ENOBUFS):
+                return packets - left, number
+        return packets, 0
 
 
 def _many(call: Callable[..., int], *arguments: object) -> int:

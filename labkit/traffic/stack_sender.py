@@ -1,4 +1,4 @@
-"""Frames where the kernel has no live frames: clones of one packet, sent as the stack sends, by a TC program in a test run.
+"""Frames where the kernel has no live frames: packets of the stack, through AF_PACKET sockets.
 
 Live frames came with Linux 5.18, and a kernel may refuse them. What is sent this way has no page pool and can't carry
 metadata, and it is slower; for the receiver it is a packet like others.
@@ -6,15 +6,13 @@ metadata, and it is slower; for the receiver it is a packet like others.
 
 from __future__ import annotations
 
+import socket
 import struct
+import threading
 
-from labkit.compile import compile_source
-from labkit.compile.diagnose import verifier_error
-from labkit.compile.source import lesson_directory
 from labkit.interface import Interface
-from labkit.kernel import bpf
-from labkit.program.program import Program, load_program
-from labkit.uapi import ProgType
+from labkit.kernel.mmsg import FrameRound
+from labkit.traffic.raw import frame_socket
 
 __all__ = ["NOTE", "StackSender"]
 
@@ -22,33 +20,48 @@ NOTE = (
     "This kernel makes no live frames, so the generator sends packets of the stack instead: slower, without page pools "
     "and metadata. labkit doctor tells why."
 )
-_SKB_BYTES, _CB = (
-    192,
-    48,
-)  # struct __sk_buff, include/uapi/linux/bpf.h, and its cb[0]; bpf/lab/skb_generator.c counts there
+_FIRST_PORT = 10_000  # as in bpf/lab/generator.c
+_ETH_IP, _PROTOCOL, _PORTS = slice(12, 15), 23, 34  # where they are behind an IPv4 header without options
+_FRAGMENT = 20
+_CHECKSUMS = {6: 50, 17: 40}  # of TCP, of UDP
 
 
 class StackSender:
-    """Sends clones of ``frame`` out of ``interface``; ``flows`` source ports go round. Close it yourself."""
+    """Sends ``frame`` out of ``interface``; ``flows`` source ports go round, for each thread. Close it yourself."""
 
     def __init__(self, interface: Interface, frame: bytes, flows: int) -> None:
-        self._frame = frame
-        spec = compile_source(path=lesson_directory() / "lab" / "skb_generator.c")
-        function = "generate_flows" if flows > 1 else "generate"
-        self._program: Program = load_program(spec, function, explain=verifier_error, type=ProgType.SCHED_CLS)
-        self._program.maps["aim"][0] = interface.ifindex
-        if flows > 1:
-            self._program.maps["flow_config"][0] = {"flows": flows, "base": 10_000}
+        self._interface = interface
+        self._frames = [from_port(frame, _FIRST_PORT + number) for number in range(flows)] if flows > 1 else [frame]
+        self._mine = threading.local()
+        self._sockets: list[socket.socket] = []
 
     def send(self, packets: int) -> tuple[int, int]:
-        """Send so many, on a thread of the interface's namespace: (how many left, the kernel's errno for the others).
-
-        Frames that met a full ring have left: their driver counts them. Raises OSError where there is no test run.
-        """
-        ran = bpf.prog_test_run(self._program.fd, self._frame, repeat=packets, context=bytes(_SKB_BYTES))
-        refused, number = struct.unpack_from("=2I", ran.context, _CB)
-        return packets - refused, number if refused else 0
+        """Send so many: (how many the interface had, the kernel's errno for the others). Raises TrafficError."""
+        if not hasattr(self._mine, "out"):
+            self._mine.out, self._mine.round = frame_socket(self._interface), FrameRound(self._frames)
+            self._sockets.append(self._mine.out)
+        sent: tuple[int, int] = self._mine.round.send(self._mine.out, packets)
+        return sent
 
     def close(self) -> None:
-        """Let go of the program. Safe to call again."""
-        self._program.close()
+        """Close the sockets. Safe to call again."""
+        while self._sockets:
+            self._sockets.pop().close()
+
+
+def from_port(frame: bytes, port: int) -> bytes:
+    """``frame`` with another source port of UDP or TCP, over IPv4 without options; anything else as it is."""
+    at = _CHECKSUMS.get(frame[_PROTOCOL]) if len(frame) > _PROTOCOL else None
+    if at is None or frame[_ETH_IP] != b"\x08\x00\x45" or len(frame) < at + 2:
+        return frame
+    if struct.unpack_from("!H", frame, _FRAGMENT)[0] & 0x1FFF:  # a later fragment has no ports
+        return frame
+    changed = bytearray(frame)
+    (old,), (check,) = struct.unpack_from("!H", frame, _PORTS), struct.unpack_from("!H", frame, at)
+    struct.pack_into("!H", changed, _PORTS, port)
+    if check or frame[_PROTOCOL] == 6:  # UDP: 0 means "no checksum". RFC 1624, equation 3
+        total = (~check & 0xFFFF) + (~old & 0xFFFF) + port
+        total = (total & 0xFFFF) + (total >> 16)
+        total = (total & 0xFFFF) + (total >> 16)
+        struct.pack_into("!H", changed, at, ~total & 0xFFFF)
+    return bytes(changed)

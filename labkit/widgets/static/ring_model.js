@@ -177,7 +177,7 @@ function drawPublished(box, { name, rows }) {
     box.replaceChildren(html("p", { class: "xdp-muted rm-small" }, words));
     return;
   }
-  const head = ["Mpps", "thread of 2017", "this model", "ratio", "the model's"];
+  const head = ["Mpps", "thread of 2017", "this model", "ratio", "the model's is"];
   const side = (i) => (i > 0 && i < 4 ? "xdp-n" : undefined);
   const table = html(
     "table",
