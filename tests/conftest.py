@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy  # noqa: F401  # its threads start with the first import, and stay: no test is to blame
 import pytest
+from needs import lacking
 
 from labkit.compile import client
-from labkit.kernel import features
 from labkit.kernel.netns import namespace_inode
 
 _NEEDS_ROOT = ("kernel", "cases", "sandbox", "notebooks", "browser", "bench")
@@ -37,10 +37,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A kernel may be built or patched without what a few tests are about: `labkit doctor` says so, and so do they."""
-    for mark in item.iter_markers("needs"):
-        if not (found := getattr(features, mark.args[0])()):
-            pytest.skip(f"this kernel has no {mark.args[0].replace('_', ' ')}: {found.detail}")
+    """A kernel may be built or patched without what some tests are about: `labkit doctor` says so, and so do they."""
+    if why := lacking(item.nodeid):
+        pytest.skip(why)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from patience import until
 
 import labkit as lk
 from labkit.widgets import ProgramEditor
@@ -32,6 +33,7 @@ def editor(lab: lk.Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 def say(editor: ProgramEditor, text: str) -> None:
     """What the browser says when the key is pressed."""
     editor._heard(editor, {"type": "run", "text": text}, [])
+    until(lambda: editor._work.idle, "the editor's work")
 
 
 def tried(editor: ProgramEditor, text: str, say: Callable[[ProgramEditor, str], None] = say) -> dict[str, object]:

@@ -55,7 +55,7 @@ def probe_programs() -> set[int]:
 @pytest.mark.parametrize(
     "name",
     [
-        *("bpf_syscall", "btf", "network_namespaces", "veth", "native_xdp", "generic_xdp", "live_frames", "af_xdp"),
+        *("bpf_syscall", "btf", "network_namespaces", "veth", "native_xdp", "generic_xdp", "af_xdp"),
         *("drop_reasons", "user_notification"),
     ],
 )
