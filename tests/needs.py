@@ -13,6 +13,7 @@ __all__ = ["lacking"]
 # Feature → tests: files, or a file and the beginning of a test's name.
 NEEDS: dict[str, tuple[str, ...]] = {
     "adjust_meta": (
+        "tests/bench/test_bench.py::test_hints",
         "tests/cases/test_before_the_packet.py::test_md_01_252_bytes_are_the_most",
         "tests/cases/test_before_the_packet.py::test_md_01_a_value_comes_from_xdp_to_tc",
         "tests/cases/test_before_the_packet.py::test_md_01_and_06_room_in_front",
@@ -129,6 +130,11 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "tests/kernel/test_hints_driver.py::test_the_picture_and_the_table_say_the_same",
         "tests/kernel/test_hints_driver.py::test_two_interfaces_with_a_program_each",
         "tests/kernel/test_hints_driver.py::test_what_netlink_promises",
+        "tests/kernel/test_ledger_corners.py::test_a_peer_that_goes_down_in_the_midst_is_named",
+        "tests/kernel/test_ledger_corners.py::test_a_receiver_that_stops_taking_frames_is_named",
+        "tests/kernel/test_ledger_corners.py::test_nothing_is_generated_that_the_mtu_forbids",
+        "tests/kernel/test_ledger_redirect.py::test_a_broadcast_to_nobody[generic]",
+        "tests/kernel/test_ledger_redirect.py::test_xdp_tx_to_a_peer_that_is_down",
         "tests/kernel/test_pages_exercises.py",
         "tests/kernel/test_pages_lesson.py",
     ),

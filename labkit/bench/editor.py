@@ -79,6 +79,7 @@ def _edit(lab: Lab, file: Path, function: str, text: str, edited: str) -> tuple[
     try:
         began = time.perf_counter()
         editor._heard(editor, {"type": "run", "text": edited}, [])
+        editor._work.wait()
         took = (time.perf_counter() - began) * 1e3
         if editor.text != edited or editor.errors:
             raise editor.errors[-1]

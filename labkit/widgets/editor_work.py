@@ -79,6 +79,14 @@ class Work:
                 self._thread = threading.Thread(target=self._work_off, name=_THREAD, daemon=True)
                 self._thread.start()
 
+    def wait(self, timeout_s: float = 60.0) -> bool:
+        """Wait until all that was ordered is done; whether it is."""
+        with self._lock:
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout_s)
+        return self.idle
+
     def _work_off(self) -> None:
         while True:
             with self._lock:
