@@ -14,6 +14,7 @@ __all__ = ["lacking"]
 NEEDS: dict[str, tuple[str, ...]] = {
     "adjust_meta": (
         "tests/bench/test_bench.py::test_hints",
+        "tests/browser/test_frame_map_front.py",
         "tests/cases/test_before_the_packet.py::test_md_01_252_bytes_are_the_most",
         "tests/cases/test_before_the_packet.py::test_md_01_a_value_comes_from_xdp_to_tc",
         "tests/cases/test_before_the_packet.py::test_md_01_and_06_room_in_front",
@@ -113,6 +114,13 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "tests/kernel/test_xsk.py::test_metadata_lies_right_before_the_packet_and_is_not_taken_for_the_next_ones[native]",
         "tests/kernel/test_xsk_metadata.py::test_read_in_user_space[generic]",
         "tests/kernel/test_xsk_metadata.py::test_read_in_user_space[native]",
+        "tests/notebooks/test_notebooks.py::test_as_shipped_exactly_the_exercises_fail[04-metadata.ipynb-sandbox without tracing]",
+        "tests/notebooks/test_notebooks.py::test_as_shipped_exactly_the_exercises_fail[05-hints.ipynb-root]",
+        "tests/notebooks/test_notebooks.py::test_as_shipped_exactly_the_exercises_fail[05-hints.ipynb-sandbox without tracing]",
+        "tests/notebooks/test_notebooks.py::test_as_shipped_exactly_the_exercises_fail[08-af-xdp.ipynb-sandbox without tracing]",
+        "tests/notebooks/test_solutions.py::test_with_the_solutions_all_is_green[04-metadata.ipynb]",
+        "tests/notebooks/test_solutions.py::test_with_the_solutions_all_is_green[05-hints.ipynb]",
+        "tests/notebooks/test_solutions.py::test_with_the_solutions_all_is_green[08-af-xdp.ipynb]",
     ),
     "live_frames": (
         "tests/cases/test_hints_refused.py::test_md_03_another_device_that_has_a_bound_program",
@@ -159,6 +167,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "tests/kernel/test_life.py::test_through_a_cpu_map[generator]",
         "tests/kernel/test_pages_exercises.py",
         "tests/kernel/test_pages_lesson.py",
+        "tests/notebooks/test_solutions.py::test_with_the_solutions_all_is_green[06-buffer-return.ipynb]",
     ),
 }
 
