@@ -168,6 +168,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "tests/kernel/test_pages_exercises.py",
         "tests/kernel/test_pages_lesson.py",
         "tests/notebooks/test_solutions.py::test_with_the_solutions_all_is_green[06-buffer-return.ipynb]",
+        "tests/sandbox/test_buffers_inside.py::test_every_page_is_counted_in_a_sandbox",
     ),
 }
 
