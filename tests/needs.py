@@ -3,6 +3,8 @@
 A distribution's kernel has both. One that is built or patched without them shows it in `labkit doctor`.
 """
 
+# ruff: noqa: E501  (a test's name is as long as it is)
+
 from __future__ import annotations
 
 from labkit.kernel import features
