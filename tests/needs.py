@@ -135,6 +135,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "tests/kernel/test_buffers.py::test_no_room_is_said",
         "tests/kernel/test_buffers.py::test_reading_while_frames_and_datagrams_move",
         "tests/kernel/test_buffers.py::test_the_demo_ends_with_every_page_at_home",
+        "tests/kernel/test_cpumap_lesson.py::test_queue_lengths",
+        "tests/kernel/test_cpumap_lesson.py::test_the_driver_counts_a_redirect_into_a_full_queue_as_a_success",
         "tests/kernel/test_exercises.py::test_the_solution_passes[few-pages-out]",
         "tests/kernel/test_fast_path.py::test_a_packet_goes_where_another_one_asked",
         "tests/kernel/test_generator.py::test_sizes",
