@@ -125,6 +125,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "tests/notebooks/test_solutions.py::test_with_the_solutions_all_is_green[08-af-xdp.ipynb]",
     ),
     "live_frames": (
+        "tests/browser/test_page_map_front.py::test_it_is_accessible_and_nothing_spills",
         "tests/cases/test_hints_refused.py::test_md_03_another_device_that_has_a_bound_program",
         "tests/kernel/test_buffers.py::test_a_frame_that_the_stack_sent_on_stays_on_its_page",
         "tests/kernel/test_buffers.py::test_a_redirected_frame_goes_home_and_a_redirected_copy_leaves_the_pool",

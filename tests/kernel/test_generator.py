@@ -78,7 +78,7 @@ def test_closing_the_lab_stops_its_generators(lab: lk.Lab) -> None:
 
 
 def test_a_generator_ends_by_itself(lab: lk.Lab) -> None:
-    report = lk.Generator(lab["client"]["eth0"], udp(lab), seconds=0.05).start().wait()
+    report = lk.Generator(lab["client"]["eth0"], udp(lab), seconds=0.5).start().wait()
     assert report.sent > 0
     assert lab.traffic.running == []
 

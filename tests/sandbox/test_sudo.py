@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from helpers import ENVIRONMENT, LABKIT, LAUNCHER, descendants, in_private_mounts, mount, user_ids
+from patience import until
 from test_terminal import Screen
 
 USER = "games"
@@ -59,6 +60,15 @@ def screen(request: pytest.FixtureRequest) -> Iterator[Screen]:
         os.waitpid(found.pid, 0)
 
 
+def names_of(pids: list[int]) -> list[str]:
+    """What they are called; one that has just ended has no name."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found.append(Path(f"/proc/{pid}/comm").read_text().strip())
+    return found
+
+
 def test_by_sudo(screen: Screen) -> None:
     """Sudo is gone once the sandbox runs, the terminal works, and all that is left is the user's."""
     who = pwd.getpwnam(USER)
@@ -69,9 +79,8 @@ def test_by_sudo(screen: Screen) -> None:
         return
     assert screen.wait_for(r" +0 +(\d+) +1\r\n").group(1) == str(who.pw_uid)
     screen.wait_for(r"29 91\r\nready")
+    until(lambda: "sudo" not in names_of(descendants(screen.pid)), "sudo's end")
     below = descendants(screen.pid)
-    names = [Path(f"/proc/{pid}/comm").read_text().strip() for pid in below]
-    assert "sudo" not in names
     for pid in (screen.pid, *below):
         assert user_ids(pid) <= {who.pw_uid, who.pw_gid}
     screen.type("a line\n")
