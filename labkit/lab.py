@@ -112,13 +112,10 @@ class Lab:
         """Every interface of every host, in the topology's order."""
         return [each for host in self.hosts.values() for each in host.interfaces.values()]
 
-    def tell_once(self, level: Level, text: str) -> None:
-        """The same, unless it has been told already."""
-        if all(event.text != text for event in self.events):
-            self.tell(level, text)
-
-    def tell(self, level: Level, text: str) -> None:
-        """Add a sentence to the lab's events (the panel shows them)."""
+    def tell(self, level: Level, text: str, *, once: bool = False) -> None:
+        """Add a sentence to the lab's events (the panel shows them); ``once``: unless it is there already."""
+        if once and any(event.text == text for event in self.events):
+            return
         self.events.append(Event(time.monotonic() - self._born, level, text))
 
     def load(

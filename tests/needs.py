@@ -150,7 +150,6 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "tests/kernel/test_ledger_corners.py::test_a_peer_that_goes_down_in_the_midst_is_named",
         "tests/kernel/test_ledger_corners.py::test_a_receiver_that_stops_taking_frames_is_named",
         "tests/kernel/test_ledger_corners.py::test_nothing_is_generated_that_the_mtu_forbids",
-        "tests/kernel/test_ledger_redirect.py::test_a_broadcast_to_nobody[generic]",
         "tests/kernel/test_ledger_redirect.py::test_xdp_tx_to_a_peer_that_is_down",
         "tests/kernel/test_ledger_without_tracing.py::test_a_redirect_that_is_refused",
         "tests/kernel/test_life.py::test_a_closed_port_answers[generator]",

@@ -26,6 +26,7 @@ class Change:
     def __init__(self, before: Sample, after: Sample) -> None:
         self.before, self.after = before, after
         generated = gained(after.generated, before.generated)
+        self.handed: dict[str, int] = gained(after.handed, before.handed)
         self.interfaces = {
             where: InterfaceChange.between(
                 where, generated.get(where, 0), before.interfaces[where], new, after.interfaces.get(new.peer)
@@ -176,8 +177,11 @@ class Change:
             # What went to CPUs nobody has seen. Sent on is what these hosts sent and their own stack did not make.
             return {name: self._of_others(name, total) for name in near}
         found: dict[str, int] = {}
-        for name in dict.fromkeys([*near, *self.hosts]):  # a devmap may hold an interface of another host
+        for name in dict.fromkeys(near):
             found[name] = min(total, max(0, self.hosts[name].stack))
+            total -= found[name]
+        for name in [each for each in self.hosts if each not in found]:  # a devmap may hold an interface of another host
+            found[name] = self._of_others(name, total)
             total -= found[name]
         found[near[0]] += total
         return found
@@ -185,7 +189,8 @@ class Change:
     def _of_others(self, name: str, most: int) -> int:
         """Packets that a host sent, ``most`` at the most, and that it had not made itself."""
         host = self.hosts[name]
-        return min(most, max(0, host.stack - host.protocol("IpOutRequests")))
+        own = host.protocol("IpOutRequests") + sum(self.handed.get(each.where, 0) for each in host.interfaces)
+        return min(most, max(0, host.stack - own))
 
     def place(self, key: DropKey) -> str:
         """Where a packet was dropped: its interface, else its host."""

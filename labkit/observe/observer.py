@@ -176,6 +176,7 @@ class Observer:
             self._redirects.read() if self._redirects is not None else None,
             self._unsent.read() if self._unsent is not None else None,
             self._lab.traffic.totals(),
+            self._lab.traffic.hands(),
             self._lab.traffic.discards(),
             self.sockets.read(),
             self._bulks is not None,

@@ -102,6 +102,7 @@ class Sample:
     failures: Mapping[FailureKey, int] | None
     unsent: Mapping[FailureKey, int] | None
     generated: Mapping[str, int]
+    handed: Mapping[str, int]
     discarded: Mapping[str, int]
     sockets: Mapping[str, SocketCounters]
     bulks_watched: bool

@@ -148,6 +148,11 @@ class Map:
         for key, raw in self._raw_items():
             yield self._key.unpack(key), self._total(raw)
 
+    def items_by_cpu(self) -> Iterator[tuple[Any, list[Any]]]:
+        """(key, the value of each possible CPU) of every entry, read as ``items`` reads them."""
+        for key, raw in self._raw_items():
+            yield self._key.unpack(key), self._parts(raw)
+
     def raw_items(self) -> Iterator[tuple[bytes, bytes]]:
         """(key, value) of every entry as the kernel has them: a per-CPU value is a multiple of 8 bytes for each CPU."""
         return self._raw_items()

@@ -102,8 +102,10 @@ class Program:
     def verdicts_by_cpu(self) -> dict[str, list[int]]:
         """The same for CPU 0, 1, …: a list each. Empty after close, and where the map doesn't keep CPUs apart."""
         counts = None if self.closed else self.maps.get("verdicts")
-        kept = counts is not None and counts.spec.type.per_cpu and counts.spec.max_entries >= len(VERDICTS)
-        return {name: counts.per_cpu(slot) for slot, name in enumerate(VERDICTS)} if counts is not None and kept else {}
+        if counts is None or not counts.spec.type.per_cpu or counts.spec.max_entries < len(VERDICTS):
+            return {}
+        found = dict(counts.items_by_cpu())
+        return {name: found[slot] for slot, name in enumerate(VERDICTS)}
 
     def shares_counters_with(self, other: Program) -> bool:
         """Whether both count their verdicts in the same map."""

@@ -42,6 +42,7 @@ class TrafficBoard:
         self._waiting = 0  # bursts that wait for a reader
         self._readers = 0
         self._generated: Counter[str] = Counter()
+        self._handed: Counter[str] = Counter()
         self._discarded: Counter[str] = Counter()
         self._running: list[Stoppable] = []
 
@@ -84,6 +85,19 @@ class TrafficBoard:
         """Frames made by generators since the lab came up, by interface (``client eth0``)."""
         with self._state:
             return dict(self._generated)
+
+    def handed(self, where: str, frames: int) -> None:
+        """Note ``frames`` that the interface ``where`` had from a packet socket: IP's counters don't know them.
+
+        Call it inside ``chunk()``.
+        """
+        with self._state:
+            self._handed[where] += frames
+
+    def hands(self) -> dict[str, int]:
+        """Frames of packet sockets since the lab came up, by interface."""
+        with self._state:
+            return dict(self._handed)
 
     def discard(self, where: str, packets: int) -> None:
         """Note ``packets`` that waited in the socket ``where`` when it was closed."""

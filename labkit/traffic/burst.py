@@ -32,17 +32,19 @@ def send_all(
     rate_pps: float | None,
     timeout_s: float,
     frame_bytes: int = 0,
+    past_ip: bool = False,
 ) -> TrafficReport:
     """Give each of ``packets`` to ``send`` once, which raises OSError for one that the kernel refuses.
 
-    After ``timeout_s``, or when the lab stops its traffic, the rest is reported as not tried.
+    After ``timeout_s``, or when the lab stops its traffic, the rest is reported as not tried. ``past_ip``: they leave
+    by a packet socket, and IP doesn't count them.
     Raises TrafficError for a rate or a time that is none.
     """
     tried = "to send packets"
     if rate_pps is not None:
         check_number("rate_pps", rate_pps, tried)
     check_number("timeout_s", timeout_s, tried)
-    sending = Sending(out, send, rate_pps)
+    sending = Sending(out, send, rate_pps, past_ip)
     board, before = out.host.lab.traffic, out.statistics()["tx_dropped"]
     board.started(sending)
     try:
@@ -59,12 +61,14 @@ def send_all(
 class Sending:
     """Packets on their way out of an interface: ``sent``, ``failures`` by name, ``refused`` by errno, so far."""
 
-    def __init__(self, out: Interface, send: Callable[[bytes], object], rate_pps: float | None) -> None:
+    def __init__(
+        self, out: Interface, send: Callable[[bytes], object], rate_pps: float | None, past_ip: bool = False
+    ) -> None:
         self.sent = 0
         self.failures: Counter[str] = Counter()
         self.refused: Counter[int] = Counter()
         self.ended = threading.Event()
-        self._out, self._send, self._rate_pps = out, send, rate_pps
+        self._out, self._send, self._rate_pps, self._past_ip = out, send, rate_pps, past_ip
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -78,8 +82,11 @@ class Sending:
         size = _BURST if rate is None else max(1, min(_BURST, int(rate * _TICK_S)))
         source, tried, began = iter(packets), 0, time.perf_counter()
         while burst := list(islice(source, size)):
-            with self._out.host.lab.traffic.chunk():
+            board = self._out.host.lab.traffic
+            with board.chunk():
                 refused = self._try(burst)
+                if self._past_ip:  # a full ring's are the interface's, too
+                    board.handed(self._out.where, len(burst) - refused.total() + refused[errno.ENOBUFS])
             tried += len(burst)
             self.sent += len(burst) - refused.total()
             self.refused += refused

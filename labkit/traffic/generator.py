@@ -142,7 +142,7 @@ class Generator:
                 "Metadata can't go before a packet of the stack, and this kernel makes no other frames.",
                 "labkit doctor tells why there are no live frames",
             )
-        self.interface.host.lab.tell_once("info", NOTE)
+        self.interface.host.lab.tell("info", NOTE, once=True)
         return StackSender(self.interface, self.frame, self.flows)
 
     def _check_way(self) -> None:

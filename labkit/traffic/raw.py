@@ -52,6 +52,7 @@ def send_frames(
             rate_pps=rate_pps,
             timeout_s=timeout_s,
             frame_bytes=sizes.pop() if len(sizes) == 1 else 0,
+            past_ip=True,
         )
 
 

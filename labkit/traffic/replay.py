@@ -60,7 +60,7 @@ def replay(
                 refused[each] += 1
 
     with frame_socket(interface) as out:
-        report = send_all(interface, out.send, usable(), "replay", rate_pps=rate_pps, timeout_s=timeout_s)
+        report = send_all(interface, out.send, usable(), "replay", rate_pps=rate_pps, timeout_s=timeout_s, past_ip=True)
     failures = Counter(report.failures) + refused
     return replace(report, failed=failures.total(), failures=dict(failures))
 

@@ -40,8 +40,10 @@ class StackSender:
         if not hasattr(self._mine, "out"):
             self._mine.out, self._mine.round = frame_socket(self._interface), FrameRound(self._frames)
             self._sockets.append(self._mine.out)
-        sent: tuple[int, int] = self._mine.round.send(self._mine.out, packets)
-        return sent
+        had: int
+        had, number = self._mine.round.send(self._mine.out, packets)
+        self._interface.host.lab.traffic.handed(self._interface.where, had)
+        return had, number
 
     def close(self) -> None:
         """Close the sockets. Safe to call again."""

@@ -497,6 +497,16 @@ def test_a_broadcast_to_nobody(fanout: lk.Lab, spec: lk.ProgramSpec, mode: lk.Mo
     assert counts["XDP_REDIRECT"] == N
 
 
+def test_frames_of_a_packet_socket_are_the_senders_own(fanout: lk.Lab, spec: lk.ProgramSpec) -> None:
+    """IP counts none of them: they aren't taken for what the hub sent on, where that went to nobody."""
+    hub(fanout, spec, "generic", 1)
+    frame = lk.udp(fanout["server1"], fanout["client"]["eth0"])
+    assert lk.send_frames(fanout["server1"]["eth0"], frame, FEW).sent == FEW
+    ledger = fanout.ledger()
+    assert (ledger.sent, ledger.copies, ledger.losses) == (FEW, 0, {"broadcast to nobody": FEW}), ledger
+    assert exact(ledger), ledger
+
+
 def test_a_generic_broadcast_with_an_interface_that_is_down(
     fanout: lk.Lab, spec: lk.ProgramSpec, verdicts: lk.ProgramSpec
 ) -> None:
