@@ -76,33 +76,41 @@ def _read(name: str) -> str:
     return files(__package__).joinpath("static", name).read_text(encoding="utf-8")
 
 
-ESM: str = "\n".join(_read(f"{part}.js") for part in PARTS)
+def _script(parts: tuple[str, ...]) -> str:
+    return "\n".join(_read(f"{part}.js") for part in parts)
+
+
+def _styles(*sheets: str) -> str:
+    return "\n".join(sheets)
+
+
+ESM: str = _script(PARTS)
 CSS: str = _read("panel.css")
 
 PREDICTION_ESM: str = _read("prediction.js")
 PREDICTION_CSS: str = _read("prediction.css")
 
 # The panel's look for the controls, and the picture's for the drawing.
-FRAME_MAP_ESM: str = "\n".join(_read(f"{part}.js") for part in FRAME_MAP_PARTS)
-FRAME_MAP_CSS: str = "\n".join((CSS, _DRAWN, _read("frame_map.css")))
+FRAME_MAP_ESM: str = _script(FRAME_MAP_PARTS)
+FRAME_MAP_CSS: str = _styles(CSS, _DRAWN, _read("frame_map.css"))
 
-EDITOR_ESM: str = "\n".join(_read(f"{part}.js") for part in EDITOR_PARTS)
-EDITOR_CSS: str = "\n".join((CSS, _read("editor.css")))
+EDITOR_ESM: str = _script(EDITOR_PARTS)
+EDITOR_CSS: str = _styles(CSS, _read("editor.css"))
 
-BYTECODE_ESM: str = "\n".join(_read(f"{part}.js") for part in BYTECODE_PARTS)
-BYTECODE_CSS: str = "\n".join((EDITOR_CSS, _read("bytecode.css")))
+BYTECODE_ESM: str = _script(BYTECODE_PARTS)
+BYTECODE_CSS: str = _styles(EDITOR_CSS, _read("bytecode.css"))
 
-RINGS_ESM: str = "\n".join(_read(f"{part}.js") for part in RINGS_PARTS)
-RINGS_CSS: str = "\n".join((CSS, _read("rings.css")))
+RINGS_ESM: str = _script(RINGS_PARTS)
+RINGS_CSS: str = _styles(CSS, _read("rings.css"))
 
-PAGE_MAP_ESM: str = "\n".join(_read(f"{part}.js") for part in PAGE_MAP_PARTS)
-PAGE_MAP_CSS: str = "\n".join((CSS, _read("page_map.css")))
+PAGE_MAP_ESM: str = _script(PAGE_MAP_PARTS)
+PAGE_MAP_CSS: str = _styles(CSS, _read("page_map.css"))
 
-FRAME_INSPECTOR_ESM: str = "\n".join(_read(f"{part}.js") for part in FRAME_INSPECTOR_PARTS)
-FRAME_INSPECTOR_CSS: str = "\n".join((CSS, _read("frame_inspector.css")))
+FRAME_INSPECTOR_ESM: str = _script(FRAME_INSPECTOR_PARTS)
+FRAME_INSPECTOR_CSS: str = _styles(CSS, _read("frame_inspector.css"))
 
-MAP_BROWSER_ESM: str = "\n".join(_read(f"{part}.js") for part in MAP_BROWSER_PARTS)
-MAP_BROWSER_CSS: str = "\n".join((CSS, _read("map_browser.css")))
+MAP_BROWSER_ESM: str = _script(MAP_BROWSER_PARTS)
+MAP_BROWSER_CSS: str = _styles(CSS, _read("map_browser.css"))
 
-RING_MODEL_ESM: str = "\n".join(_read(f"{part}.js") for part in RING_MODEL_PARTS)
-RING_MODEL_CSS: str = "\n".join((CSS, _read("ring_model.css")))
+RING_MODEL_ESM: str = _script(RING_MODEL_PARTS)
+RING_MODEL_CSS: str = _styles(CSS, _read("ring_model.css"))
