@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from labkit.compile.messages import COMPILER, DIALECT, explain
+from labkit.compile.compiler_messages import COMPILER, DIALECT
+from labkit.compile.messages import explain
 from labkit.compile.remarks import remark_at
 from labkit.compile.source import HEAD, Flat
 from labkit.errors import CompileError, Remark

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from labkit.compile.clang import snippet
 from labkit.compile.lines import Place, places
-from labkit.compile.messages import VERIFIER, explain
+from labkit.compile.messages import explain
 from labkit.compile.registers import Path as LogPath
 from labkit.compile.registers import last_path, place_at, registers_at_the_end
 from labkit.compile.remarks import flat_of, remark_at
 from labkit.compile.source import Flat, shown
+from labkit.compile.verifier_messages import VERIFIER
 from labkit.errors import Remark, VerifierError
 from labkit.program.spec import FunctionSpec, ProgramSpec
 

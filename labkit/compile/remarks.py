@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from labkit.compile.messages import COMPILER, explain
+from labkit.compile.compiler_messages import COMPILER
+from labkit.compile.messages import explain
 from labkit.compile.source import Flat, flatten, lesson_directory, shown
 from labkit.errors import CompileError, Remark
 from labkit.program.spec import ProgramSpec

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from labkit.compile import compile_source
+from labkit.compile.compiler_messages import COMPILER, DIALECT
 from labkit.compile.lines import places
-from labkit.compile.messages import COMPILER, DIALECT, VERIFIER, explain
+from labkit.compile.messages import explain
+from labkit.compile.verifier_messages import VERIFIER
 from labkit.errors import CompileError, LabError
 from labkit.uapi import MapType
 
