@@ -180,7 +180,9 @@ class Change:
         for name in dict.fromkeys(near):
             found[name] = min(total, max(0, self.hosts[name].stack))
             total -= found[name]
-        for name in [each for each in self.hosts if each not in found]:  # a devmap may hold an interface of another host
+        for name in [
+            each for each in self.hosts if each not in found
+        ]:  # a devmap may hold an interface of another host
             found[name] = self._of_others(name, total)
             total -= found[name]
         found[near[0]] += total

@@ -31,7 +31,9 @@ from labkit.traffic.stack_sender import NOTE, StackSender
 
 __all__ = ["LARGEST_FRAME", "SMALLEST_FRAME", "Generator", "generate"]
 
-_BESIDES_MTU = 14 + 4  # bytes a frame may be longer than the MTU: Ethernet header and VLAN tag (xdp_ok_fwd_dev)
+# Bytes a frame may be longer than the MTU: the Ethernet header, and a VLAN tag. A redirect doesn't look whether there is one
+# (xdp_ok_fwd_dev, include/net/xdp.h), a packet socket does (packet_snd, net/packet/af_packet.c).
+_HEADER, _TAG, _TAGGED = 14, 4, b"\x81\x00"
 _CHUNK_S = 0.005  # how long one burst should take: short, so that readers of counters wait little
 _FEWEST, _MOST = 4096, 1 << 20  # frames a burst at full speed: a burst costs some 50 µs beside its frames
 _FEWEST_BY_STACK = 256
@@ -146,11 +148,12 @@ class Generator:
         return StackSender(self.interface, self.frame, self.flows)
 
     def _check_way(self) -> None:
-        """What a redirect would refuse frame by frame, refused once and in words."""
+        """What the kernel would refuse frame by frame, refused once and in words."""
         for each in (self.interface, self.interface.peer):
             if not each.up:
                 raise refused(f"{each.where} is down.", f'bring it up: lab["{each.host.name}"]["{each.name}"].set_up()')
-        most = self.interface.mtu + _BESIDES_MTU
+        tag_fits = features.live_frames() or self.frame[12:14] == _TAGGED
+        most = self.interface.mtu + _HEADER + (_TAG if tag_fits else 0)
         if len(self.frame) > most:
             raise refused(
                 f"A frame of {len(self.frame)} bytes does not fit {self.interface.where}, MTU {self.interface.mtu}.",

@@ -6,6 +6,7 @@ import errno
 from collections.abc import Iterator
 
 import pytest
+from patience import until
 from scapy.layers.l2 import Ether
 
 import labkit as lk
@@ -86,6 +87,30 @@ def test_an_interface_that_goes_down_is_named(lab: lk.Lab) -> None:
     finally:
         sender.close()
         sender.close()
+
+
+def test_a_frame_too_long_is_refused_in_words(lab: lk.Lab) -> None:
+    client, server = lab["client"], lab["server"]
+    with pytest.raises(TrafficError, match="1515 bytes does not fit client eth0, MTU 1500"):
+        lk.generate(client["eth0"], lk.udp(client, server), 7, size=1515)
+    assert lk.generate(client["eth0"], lk.udp(client, server), 7, size=1514).sent == 7
+    plain = bytes(lk.udp(client, server))
+    tagged = plain[:12] + b"\x81\x00\x00\x07" + plain[12:]  # IEEE 802.1Q, VLAN 7
+    assert lk.generate(client["eth0"], tagged, 7, size=1518).sent == 7
+    assert lab.ledger().unaccounted == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_peer_that_goes_down_in_the_midst_is_named(lab: lk.Lab, threads: int) -> None:
+    generator = lk.Generator(lab["client"]["eth0"], lk.udp(lab["client"], lab["server"]), seconds=20, threads=threads)
+    generator.start()
+    until(lambda: lab.ledger(0.01).sent >= N)
+    lab["server"]["eth0"].set_down()
+    until(lambda: "ring full or peer down" in lab.ledger(0.01).losses)
+    report = generator.stop()
+    ledger = lab.ledger()
+    assert ledger.unaccounted == 0, ledger
+    assert [row.packets for row in ledger.rows if row.where == "client eth0" and row.kind == "sent"] == [report.sent]
 
 
 def test_metadata_is_refused_in_words(lab: lk.Lab) -> None:
