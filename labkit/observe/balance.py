@@ -54,7 +54,8 @@ def balance(before: Sample, after: Sample) -> Ledger:
 def _sent(host: HostChange) -> Iterator[Row]:
     """What generators made for each interface, and what the host's own stack sent (by interface where there is one)."""
     source = "generator's report; tx_packets, tx_dropped" + ("; TcpOutSegs, as TSO is on" if host.left_together else "")
-    own = max(0, host.own) + host.never_sent + host.left_together
+    # What a socket gave is sent, also where no driver has counted it: then it is missing, and the ledger has to show that.
+    own = max(0, host.own, host.handed) + host.never_sent + host.left_together
     if len(host.interfaces) == 1:
         yield Row("sent", "sent", "sent", host.interfaces[0].where, host.interfaces[0].made + own, source)
         return

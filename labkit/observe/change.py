@@ -191,7 +191,7 @@ class Change:
     def _of_others(self, name: str, most: int) -> int:
         """Packets that a host sent, ``most`` at the most, and that it had not made itself."""
         host = self.hosts[name]
-        own = host.protocol("IpOutRequests") + sum(self.handed.get(each.where, 0) for each in host.interfaces)
+        own = host.protocol("IpOutRequests") + host.handed
         return min(most, max(0, host.stack - own))
 
     def place(self, key: DropKey) -> str:

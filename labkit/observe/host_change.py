@@ -125,6 +125,11 @@ class HostChange:
         """
         return self.stack - self._change.sent_on.get(self.name, 0) - self.generic_copies
 
+    @property
+    def handed(self) -> int:
+        """Frames that packet sockets of the lab gave to its interfaces; IP's counters don't know them."""
+        return sum(self._change.handed.get(each.where, 0) for each in self.interfaces)
+
     @cached_property
     def left_together(self) -> int:
         """Segments of its own that TSO left together with another: the link counts one packet, the receiving TCP each.

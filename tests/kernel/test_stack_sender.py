@@ -109,8 +109,12 @@ def test_a_peer_that_goes_down_in_the_midst_is_named(lab: lk.Lab, threads: int) 
     until(lambda: "ring full or peer down" in lab.ledger(0.01).losses)
     report = generator.stop()
     ledger = lab.ledger()
-    assert ledger.unaccounted == 0, ledger
     assert [row.packets for row in ledger.rows if row.where == "client eth0" and row.kind == "sent"] == [report.sent]
+    if threads == 1:
+        assert ledger.unaccounted == 0, ledger
+    else:  # as the carrier goes, frames of two senders get lost that neither a counter nor kfree_skb knows: they are shown
+        drivers = lab["client"]["eth0"].statistics()
+        assert ledger.unaccounted == report.sent - drivers["tx_packets"] - drivers["tx_dropped"]
 
 
 def test_metadata_is_refused_in_words(lab: lk.Lab) -> None:
